@@ -263,9 +263,8 @@ struct tw_body_push {
 	uint32_t steps, own; /* own: its own updates already in what it was computed on */
 	uint32_t samples, ranges;
 	float weight, divide; /* how much it counts among others; vector / divide is the mean */
-	float rate;           /* stamped in the answer it was computed on */
+	float rate;           /* for what was applied in the answer it was computed on */
 	uint32_t count;       /* average_state: steps that the state in the payload has seen */
-	double progress;      /* dealt position / samples, in epochs */
 	double loss;          /* sum of the samples' losses */
 	uint64_t number;      /* comes back in the answer */
 	uint64_t clock;       /* of the worker: contributions closed, this one included */
@@ -304,10 +303,9 @@ struct tw_body_params {
 	uint64_t round, pin, number;
 	uint64_t least; /* clock of the slowest worker that is waited for */
 	double statistic;
-	float rate;
+	uint64_t applied;         /* samples that are applied here, each counted once */
 	uint16_t unapplied, late; /* as in ACK */
 	uint32_t count;           /* as in PUSH */
-	uint32_t pad;
 };
 /* Where the master judges contributions (tw_plan_judges), the header has the seq, and slot
  * UINT32_MAX says only how many sets were carried out. */
@@ -385,7 +383,7 @@ struct tw_body_reduce {
 	float weight, divide;    /* as in PUSH, of all of them */
 	float drift, drift_most; /* sum and largest */
 	float residual;          /* as in PUSH, of a single contribution; sums have none */
-	double progress, loss;   /* least; sum */
+	double loss;             /* sum */
 };
 struct tw_body_give {
 	uint64_t round; /* give it after this number of rounds */

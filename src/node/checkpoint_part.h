@@ -48,7 +48,7 @@ struct tw_master_part {
 #define TW_SHARD_PART "shard"
 struct tw_shard_part {
 	uint64_t version, round, corrections, contributions;
-	double progress, statistic;
+	double statistic;
 	struct tw_tally tally;
 };
 /* Find the master's among a cut's parts; TW_ABSENT or TW_BAD_BYTES. */

@@ -520,7 +520,7 @@ enum tw_status tw_exchange_answered(struct exchange *x, struct holder *h, const 
 	if (st != TW_OK)
 		return st;
 	h->request = TW_REQUEST_NONE;
-	h->seen = (struct tw_stamp){ b->version, b->rate };
+	h->seen = (struct tw_stamp){ b->version, b->applied, tw_plan_rate(x->plan, b->applied) };
 	h->round = b->round;
 	h->least = b->least;
 	h->count = b->count;

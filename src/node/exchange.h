@@ -57,9 +57,11 @@ struct tw_holding {
 	size_t from, n, trainable, at, all;
 };
 
-/* The version that something was computed on, and the rate stamped in that answer. */
+/* The version that something was computed on, the samples applied there by then, and the rate that
+ * the schedule gives for that. */
 struct tw_stamp {
 	struct tw_version version;
+	uint64_t applied;
 	float rate;
 };
 

@@ -104,7 +104,8 @@ static enum tw_status encode_bytes(struct exchange *x, struct carried *s, const 
 	const struct tw_encoding of = { .rng = &rng,
 					.draw = what->range[0].from,
 					.first = h->range.from,
-					.progress = what->progress };
+					.progress =
+						tw_plan_progress(x->plan, what->range[0].from) };
 	const size_t t = h->range.trainable, tail = (h->range.all - t) * sizeof(float);
 	size_t len = c->up->bound(c->up_options, t);
 	struct tw_block *b = tw_block_new(x->heap, len + tail);

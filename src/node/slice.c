@@ -152,11 +152,6 @@ void tw_slice_leave(struct slice *s, uint32_t slot)
 
 /* --- what there is now ---------------------------------------------------------------------- */
 
-float tw_slice_rate(const struct slice *s)
-{
-	return tw_schedule_rate(&s->plan->schedule, s->history.progress);
-}
-
 /* A copy of parameters that others are writing (LOCKFREE). */
 static struct tw_block *glance(struct slice *s)
 {

@@ -33,10 +33,10 @@
 
 #define TW_TILE 8192 /* floats: 32 KiB, stays in cache from hook to hook */
 
-/* What went into the parameters, and how far the run was then. */
+/* What went into the parameters. */
 struct slice_history {
 	uint64_t corrections, contributions;
-	double progress, statistic;
+	double statistic;
 	struct tw_spans applied, twice; /* positions */
 };
 
@@ -107,8 +107,17 @@ void tw_slice_leave(struct slice *s, uint32_t slot);
 /* Does the slice keep an array for this worker? */
 bool tw_slice_keeps(const struct slice *s, uint32_t slot);
 
-/* The rate an answer is stamped with now. */
-float tw_slice_rate(const struct slice *s);
+/* How far the run is, in epochs: the samples that are applied here, each counted once, whatever
+ * was dealt and however often. */
+static inline double tw_slice_progress(const struct slice *s)
+{
+	return tw_plan_progress(s->plan, tw_spans_total(&s->history.applied));
+}
+/* The rate that the schedule gives then: that of the next update. */
+static inline float tw_slice_rate(const struct slice *s)
+{
+	return tw_plan_rate(s->plan, tw_spans_total(&s->history.applied));
+}
 /* A new reference to the parameters as they are now, a copy if workers write them lock-free; NULL
  * without memory. */
 struct tw_block *tw_slice_snapshot(struct slice *s);

@@ -152,9 +152,8 @@ static void packing_close(struct packing *p, struct slice *s)
 struct tw_block *tw_slice_pack(struct slice *s)
 {
 	const struct slice_history *h = &s->history;
-	const struct tw_shard_part x = { s->version.n,     s->round,    h->corrections,
-					 h->contributions, h->progress, h->statistic,
-					 s->tally };
+	const struct tw_shard_part x = { s->version.n,     s->round,     h->corrections,
+					 h->contributions, h->statistic, s->tally };
 	struct tw_block *b = NULL;
 	struct packing p;
 	size_t count = 0;
@@ -232,7 +231,6 @@ static enum tw_status restore_numbers(struct slice *s, const struct listed *l)
 	s->tally = x.tally;
 	h->corrections = x.corrections;
 	h->contributions = x.contributions;
-	h->progress = x.progress;
 	h->statistic = x.statistic;
 	return TW_OK;
 }

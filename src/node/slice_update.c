@@ -364,29 +364,14 @@ static void update_state(struct slice *s, const struct update *u)
 			s->state_count = u->c[j]->push.count;
 }
 
-/* How far the run is with an update. */
-static double update_progress(const struct slice *s, const struct update *u)
+/* The rate of an update: that of what is applied before it. */
+static float update_rate(const struct slice *s, const struct update *u)
 {
-	double progress = u->c[0]->push.progress;
+	const float rate = tw_plan_update(s->plan)->rule->traits & TW_RULE_STAMPED
+				   ? u->c[0]->push.rate
+				   : tw_slice_rate(s);
 
-	/* a round is where its first stripe is, as for one worker that accumulates all of them;
-	 * stripes dealt again do not take it back */
-	for (uint32_t j = 1; j < u->count; j++)
-		progress = u->together ? fmin(progress, u->c[j]->push.progress)
-				       : fmax(progress, u->c[j]->push.progress);
-	return u->together ? fmax(progress, s->history.progress) : progress;
-}
-
-/* The rate of an update; the run is that far now. */
-static float update_rate(struct slice *s, const struct update *u)
-{
-	const double progress = update_progress(s, u);
-
-	if (progress > s->history.progress)
-		s->history.progress = progress;
-	if (tw_plan_update(s->plan)->rule->traits & TW_RULE_STAMPED)
-		return u->c[0]->push.rate;
-	return tw_schedule_rate(&s->plan->schedule, progress);
+	return u->in_turn && !u->total ? rate / (float)u->count : rate;
 }
 
 /* --- verify and stage ----------------------------------------------------------------------- */
@@ -419,9 +404,8 @@ enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw
 	next = tw_pool_take(s->pool);
 	if (!next)
 		return TW_NO_MEMORY;
-	if (!tw_vec_sgd_finite(tw_block_floats(next), tw_block_floats(s->w), g,
-			       tw_schedule_rate(&s->plan->schedule, push->progress), s->trainable,
-			       false) ||
+	if (!tw_vec_sgd_finite(tw_block_floats(next), tw_block_floats(s->w), g, tw_slice_rate(s),
+			       s->trainable, false) ||
 	    !tw_vec_finite(g + s->trainable, s->n - s->trainable)) {
 		tw_block_drop(next);
 		return TW_BAD_BYTES;
@@ -474,7 +458,7 @@ bool tw_slice_update_stage_part(struct slice *s, struct contribution *c)
 	describe(s, &u);
 	if (p->from >= end || !stages_sums(s, &u))
 		return false;
-	u.rate = tw_schedule_rate(&s->plan->schedule, update_progress(s, &u));
+	u.rate = tw_slice_rate(s);
 	if (!next->w && !next->none) {
 		next->w = tw_pool_take(s->pool);
 		next->none = !next->w;
@@ -509,13 +493,6 @@ static bool is_staged(const struct slice *s, const struct update *u)
 	if (!next->w || next->g)
 		return next->w;
 	return u->count == 1 && u->c[0]->parts && next->values == s->trainable;
-}
-
-static void begin_update(struct slice *s, struct update *u)
-{
-	u->rate = update_rate(s, u);
-	if (u->in_turn && !u->total)
-		u->rate /= (float)u->count;
 }
 
 /* (5): a sparse contribution, which is alone in its update. */
@@ -565,18 +542,6 @@ static void finish_update(struct slice *s, struct tw_context *ctx, const struct 
 						.value = u->rate });
 }
 
-/* Contributions that bring nothing for this slice: the version stays. */
-static enum tw_status count_all(struct slice *s, struct tw_context *ctx,
-				struct contribution *const *c, uint32_t count)
-{
-	struct update u = { .c = c, .count = count };
-
-	if (tw_slice_record(s, ctx, c, count) != TW_OK)
-		return TW_NO_MEMORY;
-	update_rate(s, &u); /* how far the run is */
-	return TW_OK;
-}
-
 enum tw_status tw_slice_update_fold(struct slice *s, struct contribution *into,
 				    struct contribution *c)
 {
@@ -600,7 +565,6 @@ enum tw_status tw_slice_update_fold(struct slice *s, struct contribution *into,
 		tw_vec_axpy(tw_block_floats(sum), share, c->g, s->n);
 	into->push.weight += c->push.weight;
 	into->push.divide = into->push.weight;
-	into->push.progress = fmin(into->push.progress, c->push.progress);
 	tw_block_drop(c->block);
 	c->block = NULL;
 	c->g = NULL;
@@ -630,8 +594,8 @@ enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
 	HOLDS(4, !s->next.g || (count == 1 && c[0]->g == s->next.g));
 	if (count == 0)
 		return TW_OK;
-	if (!u.count)
-		return count_all(s, ctx, c, count);
+	if (!u.count) /* they bring nothing for this slice: the version stays */
+		return tw_slice_record(s, ctx, c, count);
 	tw_slice_hide(s);
 	describe(s, &u);
 	if (!is_staged(s, &u))
@@ -639,11 +603,11 @@ enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
 	u.next = next_block(s);
 	if (!u.next)
 		return TW_NO_MEMORY;
+	u.rate = update_rate(s, &u);
 	if (tw_slice_record(s, ctx, c, count) != TW_OK) {
 		tw_block_drop(u.next);
 		return TW_NO_MEMORY;
 	}
-	begin_update(s, &u);
 	run_tiles(s, &u);
 	finish_update(s, ctx, &u);
 	return TW_OK;
@@ -654,8 +618,6 @@ enum tw_status tw_slice_update_count(struct slice *s, struct tw_context *ctx,
 {
 	if (tw_slice_record(s, ctx, &c, 1) != TW_OK)
 		return TW_NO_MEMORY;
-	if (c->push.progress > s->history.progress)
-		s->history.progress = c->push.progress;
 	s->version.n++;
 	s->tally.updates++;
 	return TW_OK;

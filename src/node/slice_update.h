@@ -10,7 +10,8 @@
  *      and does not change a bit by being left out.
  *  (4) what is staged is committed as it is, or dropped: no second pass over the parameters.  What
  *      is staged of a sum is committed only if all parts are; each went through the line with its
- *      own weight, divisor and progress, which are the same if their senders are honest.
+ *      own weight and divisor, which are the same if their senders are honest.  Between staging
+ *      and commit nothing else is applied, so the rate is the same.
  *  (5) a sparse contribution changes the values that it has, and no others are read or written;
  *      where (1) asks for another block, the version before is copied into it first.  Either way
  *      the bits are those of the line over the decoded contribution. */
@@ -64,7 +65,7 @@ bool tw_slice_update_takes_sparse(const struct slice *s, const struct tw_body_pu
 enum tw_status tw_slice_update_verify_and_stage(struct slice *s, const struct tw_body_push *push,
 						const float *g);
 /* A part of a sum that is complete, which the caller may commit as a whole later: it goes through
- * the line while it is in the cache.  `c` has one part, and weight, divide and progress of the sum.
+ * the line while it is in the cache.  `c` has one part, and weight and divide of the sum.
  * Where the line keeps something between updates, or there is no memory, all of it is left to the
  * commit.  True: the commit needs no value of this part (part.at may be NULL then), unless what is
  * staged is dropped. */

@@ -64,7 +64,7 @@ static enum tw_status encode_view(struct slice *s, struct tw_block *what, struct
 	const struct tw_encoding of = { .rng = &rng,
 					.draw = TW_DRAW_DOWN | s->version.n,
 					.first = s->from,
-					.progress = s->history.progress };
+					.progress = tw_slice_progress(s) };
 	const size_t tail = (s->all - s->trainable) * sizeof(float);
 	size_t len = c->bound(options, s->trainable);
 

@@ -191,7 +191,8 @@ const struct tw_option tw_update_rows[] = {
 			"= global_clip / sqrt(workers)",
 			.example = "10"),
 	TW_OPTION_CHOICE(U, schedule.kind, "schedule.kind", "constant", kinds,
-			 "how the learning rate changes over the run"),
+			 "how the learning rate changes over the run: epochs count the samples "
+			 "that are applied, not those that are dealt"),
 	TW_OPTION_AS(U, schedule.warmup, "schedule.warmup", TW_F64, "0", "epochs", 0, 1e9,
 		     "linear warm-up of the learning rate; 0: none", .example = "5"),
 	TW_OPTION_AS(U, schedule.warmup_from, "schedule.warmup_from", TW_F64, "0", NULL, 0, 1,

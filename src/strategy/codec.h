@@ -32,7 +32,8 @@ struct tw_encoding {
 			   contribution, or TW_DRAW_DOWN and the version of a view */
 	uint64_t first;  /* x[0] is this element of the whole vector: a draw for x[i] is for
 			   first + i (b of rng.h), so no two shards draw the same */
-	double progress; /* of the run, in epochs */
+	double progress; /* of the run, in epochs: position of the first sample / size; of a view,
+			    what is applied */
 };
 #define TW_DRAW_DOWN (UINT64_C(1) << 63)
 

@@ -111,7 +111,7 @@ extern const struct tw_rule tw_rule_subtract;
 extern const struct tw_rule *const tw_rule_all[];
 const struct tw_rule *tw_rule_find(const char *name);
 
-/* The rate over the course of a run; progress is dealt position / size, in epochs. */
+/* The rate over the course of a run; progress is applied samples / size, in epochs. */
 enum tw_schedule_kind {
 	TW_SCHEDULE_CONSTANT,
 	TW_SCHEDULE_STEP,

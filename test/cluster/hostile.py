@@ -52,9 +52,9 @@ TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PU
          "ACT GRAD CLOSED FIGURES "
          "GREET TERMS DENY PING PEERS DATA OVER TICKETS LEAVING LEND").split()
 TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
-BODY = dict(HELLO=56, WELCOME=32, REFUSE=8, VIEW=16, BYE=0, HOST=32, HOSTED=32, STATE=64, ASK=8,
-            LEASE=56, DONE=56, IDLE=16, PUSH=216, ACK=32, PULL=64, PARAMS=80, UNCHANGED=80, HAVE=40,
-            COMMIT=24, PIN=80, EVAL=24, RESULT=40, SNAP=16, PART=24, FORM=16, REDUCE=80, GIVE=16, COPY=16, SPREAD=216,
+BODY = dict(HELLO=56, WELCOME=32, REFUSE=8, VIEW=16, BYE=0, HOST=32, HOSTED=32, STATE=56, ASK=8,
+            LEASE=56, DONE=56, IDLE=16, PUSH=208, ACK=32, PULL=64, PARAMS=80, UNCHANGED=80, HAVE=40,
+            COMMIT=24, PIN=80, EVAL=24, RESULT=40, SNAP=16, PART=24, FORM=16, REDUCE=72, GIVE=16, COPY=16, SPREAD=208,
             HEARD=16, MIX=16, VEC=16, SCALAR=8, ACT=80, GRAD=40, CLOSED=16, FIGURES=120, GREET=152,
             TERMS=176, DENY=8, PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0, LEND=40)
 NEW = 0xFFFFFFFF
@@ -83,7 +83,7 @@ def frame(kind, body=None, tail=b"", payload=b"", **over):
     number = TYPE.get(kind, kind)
     body = bytes(BODY.get(kind, 0)) if body is None else body
     rest = body + tail + payload
-    h = dict(magic=0x57414854, major=3, minor=0, type=number, length=len(rest), chunk=0, sender=WORKER,
+    h = dict(magic=0x57414854, major=4, minor=0, type=number, length=len(rest), chunk=0, sender=WORKER,
              receiver=MASTER, view=0, from_=0, incarnation=0, seq=0, shard=0, flags=0, tail=len(tail),
              payload=len(payload), hash=0)
     h.update((f[:-1] if f in ("tail_", "payload_") else f, v) for f, v in over.items())
@@ -442,13 +442,13 @@ def bent_frames(port, rng, facts):
 
 def other_version(cluster, port, facts):
     time.sleep(1.1)  # a new second: this one is not among those that are only counted
-    for major in (0, 1, 2, 255):
+    for major in (0, 1, 3, 255):
         c = Client(port)
         c.send(frame("GREET", greet(facts)[64:], major=major))
         got = c.answer("DENY")
         check(got and b"version %d.0" % major in got[1], "major version %d is denied by name" % major)
         expect_closed(c, "major version %d" % major)
-    check(cluster.serve.await_line(r"127\.0\.0\.1:\d+: .*version 2\.0"), "and so does the log")
+    check(cluster.serve.await_line(r"127\.0\.0\.1:\d+: .*version 3\.0"), "and so does the log")
 
 
 def not_greeted(port):
@@ -540,7 +540,7 @@ def wrong_pushes(port, facts, recorded):
 
     c.send(recorded, recorded)
     c.send(push(p=nan * (len(payload) // 4)), push(p=payload[:-4]), push(p=payload + b"0000"), push(p=b""),
-           push(b=with_u32(36, 7)), push(b=with_u32(36, NEW)), push(b=with_u32(32, NEW)), push(b=with_u32(104, NEW)),
+           push(b=with_u32(36, 7)), push(b=with_u32(36, NEW)), push(b=with_u32(32, NEW)), push(b=with_u32(96, NEW)),
            push(b=with_u32(24, NEW)), push(seq=h["seq"] + 1), push(seq=1 << 63), push(seq=0),
            push(b=with_link(body, h["seq"] + 1)), push(b=with_link(body, 1 << 63)), push(b=with_link(body, 0)),
            push(shard=7), push(shard=65535), push(view=0), push(view=(1 << 64) - 1), push(from_=NEW), push(from_=2),
@@ -827,7 +827,7 @@ class Member(Client):
 
 def with_link(body, number):
     """The body of a PUSH, with another number of its link."""
-    return body[:88] + struct.pack("<Q", number) + body[96:]
+    return body[:80] + struct.pack("<Q", number) + body[88:]
 
 
 def finite_numbers(c, body, size):
@@ -847,7 +847,7 @@ def bad_numbers(port, facts):
     if not check(got, "a member is given the parameters"):
         return c
     size, base = got[0]["payload"], got[1][:16]
-    body = base + struct.pack("<QIIIIfffIddQQQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 0.0, 1, 1, 1)
+    body = base + struct.pack("<QIIIIfffIdQQQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 1, 1, 1)
     body += struct.pack("<ffIIII", 0.0, 0.0, 0, 0, 0, 0) + struct.pack("<QII", 0, 1, 0) + bytes(80)
     told = 0
     finite_numbers(c, body, size)

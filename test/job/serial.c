@@ -403,7 +403,12 @@ static float rate_at(const struct tw_schedule *s, double progress)
 	const double done = s->epochs > 0 && progress < s->epochs ? progress / s->epochs : 1;
 	double shape = 1, warm = 1;
 
-	if (s->kind == TW_SCHEDULE_STEP)
+	for (double at = s->every; s->kind == TW_SCHEDULE_STEP && s->every > 0; at += s->every) {
+		if (at > progress + 1e-9)
+			break;
+		shape *= s->factor;
+	}
+	if (s->kind == TW_SCHEDULE_STEP && s->every == 0)
 		for (size_t k = 0; k < s->at.count && s->at.at[k] <= progress; k++)
 			shape *= s->factor;
 	if (s->kind == TW_SCHEDULE_COSINE)
@@ -423,7 +428,6 @@ struct gift {
 	uint64_t *base;
 	uint64_t own;
 	float weight, divide, *rate;
-	double progress;
 	uint32_t samples;
 };
 
@@ -440,7 +444,8 @@ struct piece_of {
 	float *before;                   /* by slot: the rate of its last update */
 	struct shown *shown;             /* by version */
 	uint64_t version, corrections;
-	double progress, statistic;
+	uint64_t applied, arrived; /* samples: in w, and in the bucket */
+	double statistic;
 	struct {
 		uint32_t slot;
 		uint64_t seq, tau;
@@ -578,6 +583,12 @@ void serial_shown(const struct serial *z, float *out)
 		       z->shard[s].n * sizeof(float));
 }
 
+/* The schedule runs on what is applied here, whoever computed it and when. */
+static float rate_now(const struct serial *z, const struct piece_of *h)
+{
+	return rate_at(&z->p->schedule, (double)h->applied / (double)z->p->problem.samples);
+}
+
 /* Keep what is shown of the version there is now. */
 static void show(struct serial *z, struct piece_of *h)
 {
@@ -586,7 +597,7 @@ static void show(struct serial *z, struct piece_of *h)
 	assert_true(h->version < MOST_VERSIONS);
 	free(x->at);
 	x->at = made(h->n * (z->f->each ? z->p->crew.workers : 1), sizeof(float));
-	x->rate = rate_at(&z->p->schedule, h->progress);
+	x->rate = rate_now(z, h);
 	x->statistic = h->statistic;
 	for (uint32_t k = 0; k < (z->f->each ? z->p->crew.workers : 1); k++) {
 		float *at = x->at + k * h->n;
@@ -644,7 +655,6 @@ static void give(struct serial *z, uint32_t slot, const float *x, float weight, 
 			    .own = p->local.rule ? w->own : 0,
 			    .weight = weight,
 			    .divide = z->f->prepare ? 1.0f : divide,
-			    .progress = w->first / (double)p->problem.samples,
 			    .samples = w->samples };
 	for (size_t i = 0; i < z->n; i++)
 		c->g[i] = mean * x[i];
@@ -839,6 +849,7 @@ static void arrives(struct serial *z, const struct tw_note *note)
 	const struct gift *c;
 	uint64_t since, tau;
 
+	h->arrived += note->count;
 	if (h->collected && h->bucket[h->collected - 1].slot == note->slot &&
 	    h->bucket[h->collected - 1].seq == note->seq)
 		return; /* another range of the same */
@@ -975,19 +986,13 @@ static void update(struct serial *z, const struct tw_note *note)
 {
 	struct piece_of *h = &z->shard[note->shard];
 	const uint32_t shard = note->shard;
-	double progress;
 	float rate;
 
 	if (!h->collected) {
 		complain(z, "shard %u updates with nothing", shard);
 		return;
 	}
-	progress = gift_of(z, h, 0)->progress; /* of a round: its first position */
-	for (uint32_t j = 1; j < h->collected; j++)
-		progress = z->f->rounds ? fmin(progress, gift_of(z, h, j)->progress)
-					: fmax(progress, gift_of(z, h, j)->progress);
-	h->progress = fmax(h->progress, progress);
-	rate = z->f->stamped ? gift_of(z, h, 0)->rate[shard] : rate_at(&z->p->schedule, progress);
+	rate = z->f->stamped ? gift_of(z, h, 0)->rate[shard] : rate_now(z, h);
 	if (z->f->in_turn && !z->f->total)
 		rate /= (float)h->collected;
 	if ((float)note->value != rate)
@@ -1009,6 +1014,8 @@ static void update(struct serial *z, const struct tw_note *note)
 	}
 	h->corrections += h->collected;
 	h->collected = 0;
+	h->applied += h->arrived;
+	h->arrived = 0;
 	h->version++;
 	z->seen.updates++;
 	if (note->version != h->version)

@@ -583,7 +583,7 @@ static void spoil_push(struct stage *s, struct tw_body_push *p)
 		p->rate = odd_float(s);
 		break;
 	case 3:
-		p->progress = odd_double(s);
+		p->drift = odd_float(s);
 		break;
 	case 4:
 		p->ranges = (uint32_t)odd_number(s);
@@ -1464,7 +1464,7 @@ static void a_false_piece_counts_as_nothing(void **state)
 						      .contributions = seed % 6 == 2 ? 0 : 1,
 						      .weight = seed % 6 == 3 ? INFINITY : 1.0f,
 						      .divide = seed % 6 == 4 ? 1e-40f : 1.0f };
-		m.b.reduce.progress = seed % 6 == 5 ? NAN : 0.0;
+		m.b.reduce.drift = seed % 6 == 5 ? NAN : 0.0f;
 		say_to_replica(&s, p, list[rank].node, &m, x, n);
 		assert_int_equal(h->slice.tally.refused, refused + 1);
 		assert_int_equal(h->reduce.piece[0].next, 4);

@@ -101,7 +101,8 @@ static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const stru
 						       .number = number,
 						       .least = c->active_count ? c->least : 0,
 						       .statistic = s->slice.history.statistic,
-						       .rate = tw_slice_rate(&s->slice),
+						       .applied = tw_spans_total(
+							       &s->slice.history.applied),
 						       .unapplied = g->unapplied,
 						       .late = g->late,
 						       .count = s->slice.state_count };

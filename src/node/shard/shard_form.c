@@ -166,9 +166,7 @@ static struct tw_body_reduce round_has(const struct shard *s, const struct shard
 	if (!tw_reduce_mixes(s, r) && (r->piece[0].at || r->piece[0].staged))
 		return has;
 	has = own ? tw_reduce_of_contribution(own).has
-		  : (struct tw_body_reduce){ .weight = 1.0f,
-					     .divide = 1.0f,
-					     .progress = s->slice.history.progress };
+		  : (struct tw_body_reduce){ .weight = 1.0f, .divide = 1.0f };
 	has.contributions = has.samples = 0;
 	has.steps = (uint32_t)m->b.commit.steps;
 	for (uint32_t k = 0; k < r->peers; k++)
@@ -227,7 +225,6 @@ static enum tw_status put_books(struct shard *s, struct shard_reduce *r, const s
 		c->push.round = s->slice.round;
 		c->push.weight = has.weight;
 		c->push.divide = has.divide;
-		c->push.progress = has.progress;
 		for (uint32_t i = k * TW_RANGES; i < spans && i < (k + 1) * TW_RANGES; i++)
 			c->push.range[c->push.ranges++] =
 				(struct tw_range){ .from = span[i].from,

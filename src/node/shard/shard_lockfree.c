@@ -40,7 +40,7 @@ static void add_gradient(struct shard *s, const struct tw_msg *m)
 	const struct slice *p = &s->slice;
 	const struct tw_body_push *b = &m->b.push;
 	const float *g = (const float *)tw_msg_payload(m);
-	const float rate = tw_schedule_rate(&s->plan->schedule, b->progress);
+	const float rate = b->rate; /* that it was told: what is applied is counted elsewhere */
 	_Atomic uint32_t *w = (_Atomic uint32_t *)p->w->data;
 
 	add_shared(w, g, -rate / b->divide, p->trainable);

@@ -26,9 +26,7 @@ bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p)
 
 	if (p->ranges > TW_RANGES || !tw_shard_is_share(p->weight) || !tw_shard_is_share(p->divide))
 		return false;
-	if (!(p->rate >= 0.0f && p->rate <= 2 * s->slice.rate_max) ||
-	    !(p->progress >= 0.0 &&
-	      p->progress <= (double)positions / (double)s->plan->problem.samples))
+	if (!(p->rate >= 0.0f && p->rate <= 2 * s->slice.rate_max))
 		return false;
 	if (!(p->drift >= 0.0f && p->drift <= FLT_MAX) ||
 	    !(p->residual >= 0.0f && p->residual <= FLT_MAX) || p->own_steps > p->steps ||

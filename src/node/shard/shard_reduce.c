@@ -187,7 +187,6 @@ void tw_reduce_count(struct tw_body_reduce *has, const struct tw_body_reduce *of
 	has->drift_most = fmaxf(has->drift_most, of->drift_most);
 	has->weight += of->weight;
 	has->divide = has->weight;
-	has->progress = fmin(has->progress, of->progress);
 	has->loss += of->loss;
 }
 
@@ -343,7 +342,6 @@ struct reduce_input tw_reduce_of_contribution(const struct contribution *c)
 					       .drift = b->drift,
 					       .drift_most = b->drift,
 					       .residual = b->residual,
-					       .progress = b->progress,
 					       .loss = b->loss } };
 }
 
@@ -434,9 +432,7 @@ static void stage(struct shard *s, const struct shard_reduce *r, struct shard_pi
 	const struct slice_part part = { p->from, p->n, p->at };
 	struct contribution c = { .part = &part,
 				  .parts = 1,
-				  .push = { .weight = p->has.weight,
-					    .divide = p->has.divide,
-					    .progress = p->has.progress } };
+				  .push = { .weight = p->has.weight, .divide = p->has.divide } };
 
 	if (!p->at || !tw_slice_update_stage_part(&s->slice, &c) || gives(s, r, p))
 		return;
@@ -577,9 +573,7 @@ static void tell(struct shard *s, const struct shard_reduce *r, struct tw_contex
 					   .steps = has.steps,
 					   .loss = has.loss,
 					   .attempt = r->attempt,
-					   .rate = tw_schedule_rate(
-						   &s->plan->schedule,
-						   fmax(has.progress, s->slice.history.progress)) };
+					   .rate = tw_slice_rate(&s->slice) };
 	tw_send(ctx, m);
 }
 

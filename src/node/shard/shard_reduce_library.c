@@ -17,7 +17,7 @@ enum { LIBRARY_IDLE, LIBRARY_ASKED, LIBRARY_HAS, LIBRARY_VOID };
 
 #define WHOLES 5 /* whole numbers of a record */
 #define FLOATS 4
-#define REALS  2 /* doubles */
+#define REALS  1 /* doubles */
 #define RECORD (2 * WHOLES + FLOATS + 3 * REALS)
 
 /* --- records ------------------------------------------------------------------------------ */
@@ -27,7 +27,7 @@ static void write_record(float *out, const struct tw_body_reduce *h)
 	const uint32_t whole[WHOLES] = { h->contributions, h->steps, h->samples, h->own_steps,
 					 h->skipped };
 	const float single[FLOATS] = { h->weight, h->divide, h->drift, h->drift_most };
-	const double real[REALS] = { h->progress, h->loss };
+	const double real[REALS] = { h->loss };
 
 	for (int k = 0; k < WHOLES; k++) {
 		*out++ = (float)(whole[k] >> 16);
@@ -66,8 +66,7 @@ static struct tw_body_reduce read_record(const float *in)
 					.divide = single[1],
 					.drift = single[2],
 					.drift_most = single[3],
-					.progress = real[0],
-					.loss = real[1] };
+					.loss = real[0] };
 }
 
 /* Of all replicas, in the order of ranks. */

@@ -42,7 +42,7 @@ static enum tw_status encode(struct shard *s, const struct shard_reduce *r,
 					.draw = s->slice.round << 20 |
 						(whole ? UINT64_C(1) << 19 : r->rank),
 					.first = s->slice.from + p->from,
-					.progress = p->has.progress };
+					.progress = tw_slice_progress(&s->slice) };
 	const size_t t = coded(s, p), tail = (p->n - t) * sizeof(float);
 	size_t len = c->up->bound(c->up_options, t);
 	struct tw_block *b = tw_block_new(s->heap, len + tail);

@@ -106,26 +106,28 @@ struct worker_building {
 	struct tw_block *group; /* batches of one gradient, summed ... */
 	uint32_t micros;        /* ... so many ... */
 	float weight;           /* ... that weigh this ... */
-	uint64_t group_from;    /* ... and whose first sample is at this position */
+	uint64_t group_from;    /* ... whose first sample is at this position ... */
+	uint32_t group_before;  /* ... behind so many that are not pushed either */
 	struct tw_block *sum;   /* gradients of several steps, summed ... */
 	uint32_t summed;        /* ... so many (send: delta: own steps) */
 	struct tw_range range[TW_RANGES];
 	uint32_t ranges, samples, steps;
 	uint32_t own_steps, skipped; /* send: delta: of these steps, the first made, the last not */
 	double loss;
-	float drift;        /* send: delta: of what is pushed now */
-	double nominal;     /* samples of a full batch */
-	uint64_t round;     /* of what was computed last */
-	uint64_t cycle;     /* gradients (send: delta: pushes) made: push and fetch count these */
-	bool elastic_due;   /* the difference from fresh parameters is to be pushed */
-	uint32_t own;       /* own contributions already in the local parameters */
-	bool transmitted;   /* something was pushed in this generation */
-	bool fetch_due;     /* new parameters are to be asked for */
+	float drift;          /* send: delta: of what is pushed now */
+	double nominal;       /* samples of a full batch */
+	uint64_t round;       /* of what was computed last */
+	uint64_t cycle;       /* gradients (send: delta: pushes) made: push and fetch count these */
+	bool elastic_due;     /* parameters are to be read, and the difference from them pushed */
+	uint32_t own;         /* own contributions already in the local parameters ... */
+	uint64_t own_samples; /* ... and their samples: pushed, and not in the last answer */
+	bool transmitted;     /* something was pushed in this generation */
+	bool fetch_due;       /* new parameters are to be asked for */
 	bool merge_due;     /* ... have come, and are not merged yet: a step was computed on the old
 			       ones, or plan.traffic.delay */
 	uint64_t pushed;    /* round of the last push, and 1; 0: none in this generation */
-	uint32_t farewells; /* pushes that took along all that the codec owes ... */
-	bool reads_again;   /* ... and the parameters that the next one needs are asked for */
+	uint32_t farewells; /* pushes that took along all that the codec owes */
+	bool reads_again;   /* the parameters that the next push needs are asked for */
 };
 
 /* --- what is kept ------------------------------------------------------------------------- */
@@ -143,7 +145,6 @@ struct worker_kept {
 	bool rejoined;     /* ... but all views are forgotten: the next fetch says what is known */
 	float *array[TW_RULE_ARRAYS];
 	uint64_t count;             /* local steps so far */
-	float rate;                 /* of the last own step */
 	struct tw_pool *with_state; /* average_state: blocks as long as what is pushed */
 };
 
@@ -170,7 +171,8 @@ struct worker_shard {
 	struct tw_block *using;  /* the view that the computation reads */
 	struct tw_stamp base;    /* ... and what it is */
 	struct tw_stamp merged;  /* what was last merged into the worker's own copy */
-	float momentum_rate;     /* that the momentum was last prepared with; 0: never */
+	float rate;              /* of the last own step, or that the momentum was last prepared
+				    with; 0: there was none */
 	struct tw_block *pinned; /* what the evaluation reads */
 	struct past *past;       /* newest first */
 };
@@ -373,16 +375,18 @@ void tw_worker_elastic(struct worker *w, struct tw_context *ctx);
 
 /* plan.local: one step on the worker's own parameters; new parameters merged into them. */
 void tw_kept_local_step(struct worker *w, const float *g);
-/* plan.traffic.cache: what the shards make of this push, in the worker's own copy.  An answer to a
- * later push has it, too, and takes the place of the copy. */
-void tw_kept_add_update(struct worker *w, const float *g, double progress);
+/* plan.traffic.cache: what the shards make of this push, in the worker's own copy, at the rate for
+ * what was applied there at the last answer, and own pushes since.  An answer to a later push has
+ * it, too, and takes the place of the copy. */
+void tw_kept_add_update(struct worker *w, const float *g);
 void tw_kept_merge(struct worker *w);
 /* merge: elastic: parameters get back what was refused, dropped or lost with a server (8 in
  * exchange.h); not while a computation reads them. */
 void tw_kept_take_back(struct worker *w);
-/* send: delta: one step of the near rule with a mean gradient of samples at `position`, which it
- * may change.  False: it is not finite, and nothing was done. */
-bool tw_kept_own_step(struct worker *w, float *g, uint64_t position);
+/* send: delta: one step of the near rule with a mean gradient, which it may change.  Its rate is
+ * for what was applied by the answers that the worker's copy has, and for its own steps since; in a
+ * round, for its samples' position.  False: it is not finite, and nothing was done. */
+bool tw_kept_own_step(struct worker *w, float *g);
 /* What these steps have led to since the last fetch or push, as it is pushed; it counts as pushed
  * then.  Of a vector that is pushed in parts, only those of this round. */
 void tw_kept_delta(struct worker *w, uint64_t round, float *out);

@@ -106,7 +106,6 @@ static uint64_t round_of(const struct worker *w)
 static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 {
 	const struct worker_building *b = &w->building;
-	const double samples = (double)w->plan->problem.samples;
 	struct tw_body_push body = { .steps = b->steps,
 				     .own = w->kept.parameters ? b->own : 0,
 				     .samples = b->samples,
@@ -118,7 +117,6 @@ static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 				     .own_steps = b->own_steps,
 				     .skipped = b->skipped,
 				     .lanes = w->stage ? tw_stage_pushers(w) : 0,
-				     .progress = b->ranges ? (double)b->range[0].from / samples : 0,
 				     .loss = b->loss };
 
 	memcpy(body.range, b->range, b->ranges * sizeof *b->range);
@@ -140,6 +138,7 @@ static void push(struct worker *w, struct tw_context *ctx, struct tw_offer *offe
 	b->transmitted = true;
 	b->pushed = offer->body.round + 1;
 	b->own++;
+	b->own_samples += offer->body.samples;
 	if (w->kept.drift)
 		tw_kept_forget_drift(w);
 	w->since = tw_now(ctx);
@@ -168,7 +167,7 @@ static void contribute_gradient(struct worker *w, struct tw_context *ctx, struct
 	if (w->kept.momentum)
 		tw_kept_prepare(w, tw_block_floats(vector));
 	if (t->cache)
-		tw_kept_add_update(w, tw_block_floats(vector), offer.body.progress);
+		tw_kept_add_update(w, tw_block_floats(vector));
 	push(w, ctx, &offer);
 	w->building.fetch_due = put_off;
 }
@@ -276,7 +275,7 @@ static void own_step(struct worker *w, struct tw_context *ctx, struct tw_block *
 {
 	struct worker_building *b = &w->building;
 
-	if (tw_kept_own_step(w, tw_block_floats(mean), b->group_from))
+	if (tw_kept_own_step(w, tw_block_floats(mean)))
 		b->own_steps++;
 	else if (b->skipped++, w->bad++ % 100 == 0)
 		tw_say(ctx, TW_WARNING,
@@ -383,8 +382,10 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, const struct
 	if (b->micros == 0 && b->summed == 0)
 		for (uint32_t k = 0; k < w->exchange.holders; k++)
 			w->exchange.holder[k].base = w->shard[k].base;
-	if (b->micros == 0)
+	if (b->micros == 0) {
 		b->group_from = done->position;
+		b->group_before = b->samples;
+	}
 	add_range(b, done);
 	if (w->kept.drift)
 		tw_kept_local_step(w, tw_block_floats(gradient));

@@ -38,21 +38,37 @@ void tw_kept_local_step(struct worker *w, const float *g)
 	tw_vec_add(k->drift, k->parameters, p->problem.trainable);
 }
 
-void tw_kept_add_update(struct worker *w, const float *g, double progress)
+void tw_kept_add_update(struct worker *w, const float *g)
 {
 	const struct tw_half *far = &w->plan->far;
-	const float rate = tw_schedule_rate(&w->plan->schedule, progress);
+	const uint64_t own = w->building.own_samples;
 
 	for (uint32_t k = 0; k < w->exchange.holders; k++) {
-		const struct tw_holding *r = &w->exchange.holder[k].range;
-		float *own = w->kept.parameters + r->from;
-		const struct tw_apply a = {
-			.w = own, .out = own, .g = g + r->from, .n = r->trainable, .rate = rate
-		};
+		const struct holder *h = &w->exchange.holder[k];
+		const struct tw_holding *r = &h->range;
+		float *at = w->kept.parameters + r->from;
+		const struct tw_apply a = { .w = at,
+					    .out = at,
+					    .g = g + r->from,
+					    .n = r->trainable,
+					    .rate = tw_plan_rate(w->plan, h->base.applied + own) };
 
 		if (tw_vec_finite(g + r->from, r->n)) /* else the shard refuses it */
 			far->rule->apply(far->options, &a);
 	}
+}
+
+/* The part of a holder in the worker's own copy, for its rule. */
+static struct tw_apply own_range(struct worker *w, uint32_t s)
+{
+	const struct tw_rule *rule = tw_plan_own_steps(w->plan).rule;
+	const struct tw_holding *r = &w->exchange.holder[s].range;
+	float *own = w->kept.parameters + r->from;
+	struct tw_apply a = { .w = own, .out = own, .n = r->trainable, .rate = w->shard[s].rate };
+
+	for (uint32_t i = 0; i < rule->arrays; i++)
+		a.array[i] = w->kept.array[i] + r->from;
+	return a;
 }
 
 /* What the worker computes on, where its rule shows another vector than it keeps. */
@@ -61,13 +77,14 @@ static void show_own(struct worker *w)
 	const struct tw_half own = tw_plan_own_steps(w->plan);
 	struct worker_kept *k = &w->kept;
 	const size_t n = w->plan->problem.trainable;
-	struct tw_apply a = { .w = k->parameters, .n = n, .rate = k->rate };
 
 	if (!k->shown)
 		return;
-	for (uint32_t i = 0; i < own.rule->arrays; i++)
-		a.array[i] = k->array[i];
-	own.rule->view(own.options, &a, k->shown);
+	for (uint32_t s = 0; s < w->exchange.holders; s++) {
+		const struct tw_apply a = own_range(w, s);
+
+		own.rule->view(own.options, &a, k->shown + w->exchange.holder[s].range.from);
+	}
 	tw_vec_copy(k->shown + n, k->parameters + n, tw_worker_total(w) - n);
 }
 
@@ -100,9 +117,9 @@ static void take_state(struct worker *w)
 			tw_vec_copy(k->array[a] + r->from,
 				    tw_block_floats(h->view) + (1 + a) * r->n, r->n);
 		k->count = h->count > k->count ? h->count : k->count;
+		if (w->shard[i].rate == 0.0f)
+			w->shard[i].rate = h->seen.rate;
 	}
-	if (k->rate == 0.0f)
-		k->rate = w->exchange.holder[0].seen.rate;
 }
 
 static void replace(struct worker *w, const struct holder *h)
@@ -182,28 +199,41 @@ void tw_kept_take_back(struct worker *w)
 
 /* --- deltas ------------------------------------------------------------------------------- */
 
-bool tw_kept_own_step(struct worker *w, float *g, uint64_t position)
+/* In a round, all that is dealt before it is applied. */
+static float own_rate(const struct worker *w, uint32_t s)
+{
+	const struct worker_building *b = &w->building;
+	const uint64_t own = b->own_samples + b->group_before;
+
+	return tw_plan_rate(w->plan,
+			    tw_worker_rounds(w) ? b->group_from : w->shard[s].merged.applied + own);
+}
+
+bool tw_kept_own_step(struct worker *w, float *g)
 {
 	const struct tw_plan *p = w->plan;
 	const struct tw_half own = tw_plan_own_steps(p);
 	struct worker_kept *k = &w->kept;
 	const size_t n = p->problem.trainable;
-	struct tw_apply a = { .w = k->parameters, .out = k->parameters, .g = g, .n = n };
+	const bool decays = own.rule->traits & TW_RULE_OWN_DECAY;
 
 	tw_kept_take_back(w);
 	if (!tw_vec_finite(g, tw_worker_total(w)))
 		return false;
-	k->rate = tw_schedule_rate(&p->schedule, (double)position / (double)p->problem.samples);
-	a.rate = k->rate;
-	a.count = ++k->count;
-	a.workers = p->crew.workers;
-	if (own.rule->traits & TW_RULE_OWN_DECAY)
-		a.decay = p->decay;
-	else if (p->decay != 0.0f)
+	if (!decays && p->decay != 0.0f)
 		tw_vec_axpy(g, p->decay, k->parameters, n);
-	for (uint32_t i = 0; i < own.rule->arrays; i++)
-		a.array[i] = k->array[i];
-	own.rule->apply(own.options, &a);
+	k->count++;
+	for (uint32_t s = 0; s < w->exchange.holders; s++) {
+		struct tw_apply a = own_range(w, s);
+
+		w->shard[s].rate = own_rate(w, s);
+		a.rate = w->shard[s].rate;
+		a.g = g + w->exchange.holder[s].range.from;
+		a.count = k->count;
+		a.workers = p->crew.workers;
+		a.decay = decays ? p->decay : 0.0f;
+		own.rule->apply(own.options, &a);
+	}
 	tw_vec_add(k->parameters + n, g + n, tw_worker_total(w) - n);
 	show_own(w);
 	return true;

@@ -84,12 +84,12 @@ void tw_kept_prepare(struct worker *w, float *g)
 						 .u = g + from,
 						 .n = h->range.trainable,
 						 .rate = h->base.rate,
-						 .before = w->shard[k].momentum_rate };
+						 .before = w->shard[k].rate };
 
 		if (!tw_vec_finite(g + from, h->range.n))
 			continue;
 		near->rule->prepare(near->options, &half);
-		w->shard[k].momentum_rate = half.rate;
+		w->shard[k].rate = half.rate;
 	}
 }
 
@@ -110,7 +110,7 @@ void tw_kept_forget_momentum(struct worker *w)
 		return;
 	tw_vec_fill(w->kept.momentum, 0.0f, tw_worker_total(w));
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
-		w->shard[k].momentum_rate = 0.0f;
+		w->shard[k].rate = 0.0f;
 }
 
 /* --- the worker's part of a checkpoint ---------------------------------------------------- */
@@ -139,18 +139,25 @@ static size_t arrays_of(struct worker *w, struct keeps list[KEEPS_MOST])
 	return count;
 }
 
-/* (3): the rate of the momentum from parameter `from` on. */
+/* (3): the rate of the momentum, or of the last own step, from parameter `from` on. */
 struct part_rate {
 	uint64_t from;
 	float rate;
 	uint32_t zero;
 };
 
+/* Does a next step depend on the rate of the last one: by momentum correction, or by what the rule
+ * shows? */
+static bool has_rates(const struct worker *w)
+{
+	return w->kept.momentum || w->kept.shown;
+}
+
 static void pack_rates(struct worker *w, struct part_rate *rates)
 {
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
-		rates[k] = (struct part_rate){ w->exchange.holder[k].range.from,
-					       w->shard[k].momentum_rate, 0 };
+		rates[k] =
+			(struct part_rate){ w->exchange.holder[k].range.from, w->shard[k].rate, 0 };
 }
 
 /* Each holder takes the rate that its first parameter had. */
@@ -166,7 +173,7 @@ static enum tw_status restore_rates(struct worker *w, const struct tw_array *a)
 			if (!(one.rate >= 0.0f && one.rate <= FLT_MAX))
 				return TW_BAD_BYTES;
 			if (one.from <= w->exchange.holder[k].range.from)
-				w->shard[k].momentum_rate = one.rate;
+				w->shard[k].rate = one.rate;
 		}
 	return TW_OK;
 }
@@ -176,7 +183,7 @@ struct tw_block *tw_kept_part(struct worker *w)
 	const uint32_t holders = w->exchange.holders;
 	struct keeps arrays[KEEPS_MOST];
 	const size_t kept = arrays_of(w, arrays);
-	struct tw_array *list = tw_heap_zeros(w->heap, (5 + kept + holders) * sizeof *list);
+	struct tw_array *list = tw_heap_zeros(w->heap, (4 + kept + holders) * sizeof *list);
 	struct part_rate *rates = tw_heap_zeros(w->heap, holders * sizeof *rates);
 	float *owed = NULL;
 	struct tw_block *b = NULL;
@@ -194,17 +201,11 @@ struct tw_block *tw_kept_part(struct worker *w)
 						 .at = arrays[k].at };
 		memcpy(list[count++].name, arrays[k].name, sizeof arrays[k].name);
 	}
-	if (w->kept.shown)
-		list[count++] = (struct tw_array){ .name = "local.rate",
-						   .n = sizeof w->kept.rate,
-						   .kind = TW_BYTES,
-						   .at = &w->kept.rate };
 	pack_rates(w, rates);
-	if (w->kept.momentum)
-		list[count++] = (struct tw_array){ .name = "momentum.rates",
-						   .n = holders * sizeof *rates,
-						   .kind = TW_BYTES,
-						   .at = rates };
+	if (has_rates(w))
+		list[count++] = (struct tw_array){
+			.name = "rates", .n = holders * sizeof *rates, .kind = TW_BYTES, .at = rates
+		};
 	if (tw_exchange_pack(&w->exchange, list, &count, &owed) == TW_OK)
 		b = tw_part_pack(w->heap, list, count);
 out:
@@ -220,8 +221,9 @@ void tw_kept_blank(struct worker *w)
 	const size_t kept = arrays_of(w, arrays);
 
 	w->kept.count = 0;
-	w->kept.rate = 0.0f;
 	w->kept.own = false;
+	for (uint32_t k = 0; k < w->exchange.holders; k++)
+		w->shard[k].rate = 0.0f;
 	tw_kept_forget_momentum(w);
 	for (size_t k = 0; k < kept; k++)
 		tw_vec_fill(arrays[k].at, 0.0f, tw_worker_total(w));
@@ -236,20 +238,6 @@ static enum tw_status restore_array(struct worker *w, const struct tw_array *lis
 	if (!a || a->kind != TW_FLOATS || a->n != tw_worker_total(w))
 		return TW_BAD_BYTES;
 	memcpy(to->at, a->at, a->n * sizeof(float));
-	return TW_OK;
-}
-
-/* Of the last own step: what the rule shows depends on it. */
-static enum tw_status restore_rate(struct worker *w, const struct tw_array *a)
-{
-	float rate;
-
-	if (!a || a->kind != TW_BYTES || a->n != sizeof rate)
-		return TW_BAD_BYTES;
-	memcpy(&rate, a->at, sizeof rate);
-	if (!(rate >= 0.0f && rate <= FLT_MAX))
-		return TW_BAD_BYTES;
-	w->kept.rate = rate;
 	return TW_OK;
 }
 
@@ -270,10 +258,8 @@ static enum tw_status restore_list(struct worker *w, const struct tw_array *list
 		st = restore_array(w, list, count, &arrays[k]);
 	if (st == TW_OK && w->kept.own && w->kept.base)
 		tw_vec_copy(w->kept.base, w->kept.parameters, tw_worker_total(w));
-	if (st == TW_OK && w->kept.shown)
-		st = restore_rate(w, tw_part_find(list, count, "local.rate"));
-	if (st == TW_OK && w->kept.momentum)
-		st = restore_rates(w, tw_part_find(list, count, "momentum.rates"));
+	if (st == TW_OK && has_rates(w))
+		st = restore_rates(w, tw_part_find(list, count, "rates"));
 	return st == TW_OK ? tw_exchange_restore(&w->exchange, list, count) : st;
 }
 

@@ -301,6 +301,7 @@ void tw_step_fetched(struct worker *w)
 
 	w->building.merge_due = false;
 	w->building.own = 0;
+	w->building.own_samples = 0;
 	for (uint32_t k = 0; k < x->holders; k++)
 		if (x->holder[k].least > x->clock)
 			x->clock = x->holder[k].least;
