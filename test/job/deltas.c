@@ -93,9 +93,11 @@ struct lone {
 	float *x, *base, *look; /* look: what its gradients are of */
 	float *m, *s;
 	float *gradient, *group, weight;
-	uint32_t micros, summed;
+	uint32_t micros, summed, taken; /* taken: samples of the open group */
 	uint64_t count, group_from;
-	float rate;
+	float *rate;     /* of its last step, by parameter */
+	uint64_t *stamp; /* without rounds, by parameter: samples applied in what it was sent ... */
+	uint64_t done;   /* ... and its own since, stepped and not in that */
 };
 
 struct loop {
@@ -105,6 +107,7 @@ struct loop {
 	struct path *path;
 	size_t n, trainable;
 	void *scratch;
+	bool stamped; /* no rounds: the rate of a step is for `stamp` and `done` */
 };
 
 static void loop_init(struct loop *l, const struct outcome *o, const struct delta_formula *f,
@@ -121,23 +124,26 @@ static void loop_init(struct loop *l, const struct outcome *o, const struct delt
 
 static void lone_init(const struct loop *l, struct lone *a)
 {
-	float **const all[] = { &a->x, &a->base, &a->look, &a->m, &a->s, &a->gradient, &a->group };
+	float **const all[] = { &a->x, &a->base,     &a->look,  &a->m,
+				&a->s, &a->gradient, &a->group, &a->rate };
 
 	*a = (struct lone){ .x = NULL };
 	for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
 		*all[k] = made(l->n, sizeof(float));
+	a->stamp = made(l->n, sizeof *a->stamp);
 }
 
 static void lone_release(struct lone *a)
 {
 	free(a->x), free(a->base), free(a->look), free(a->m), free(a->s);
-	free(a->gradient), free(a->group);
+	free(a->gradient), free(a->group), free(a->rate), free(a->stamp);
 }
 
-static float rate_at(const struct loop *l, uint64_t position)
+/* With so many samples applied, or in rounds: of a step at this position. */
+static float rate_at(const struct loop *l, uint64_t done)
 {
 	const double samples = (double)l->p->problem.samples;
-	const double epoch = (double)position / samples;
+	const double epoch = (double)done / samples;
 	const double length = (double)l->p->dealing.positions / samples;
 
 	if (l->f->cosine)
@@ -150,7 +156,7 @@ static void look_ahead(const struct loop *l, struct lone *a)
 {
 	for (size_t i = 0; i < l->n; i++)
 		a->look[i] = l->f->near == NEAR_NAG && i < l->trainable
-				     ? fmaf(-(a->rate * l->f->momentum), a->m[i], a->x[i])
+				     ? fmaf(-(a->rate[i] * l->f->momentum), a->m[i], a->x[i])
 				     : a->x[i];
 }
 
@@ -165,7 +171,6 @@ static double power_of(double x, uint64_t n)
 static void near_step(const struct loop *l, struct lone *a, const float *g, uint64_t position)
 {
 	const struct delta_formula *f = l->f;
-	const float rate = rate_at(l, position);
 	const double b1 = 0.9, b2 = 0.999;
 	float unbias1, unbias2;
 
@@ -176,7 +181,9 @@ static void near_step(const struct loop *l, struct lone *a, const float *g, uint
 		const float d = f->near != NEAR_ADAMW && f->decay != 0.0f
 					? fmaf(f->decay, a->x[i], g[i])
 					: g[i];
+		const float rate = rate_at(l, l->stamped ? a->stamp[i] + a->done : position);
 
+		a->rate[i] = rate;
 		if (f->near == NEAR_SGD) {
 			a->x[i] = fmaf(-rate, d, a->x[i]);
 		} else if (f->near == NEAR_ADAMW) {
@@ -193,7 +200,6 @@ static void near_step(const struct loop *l, struct lone *a, const float *g, uint
 	}
 	for (size_t i = l->trainable; i < l->n; i++)
 		a->x[i] += g[i];
-	a->rate = rate;
 	look_ahead(l, a);
 }
 
@@ -232,6 +238,8 @@ static void end_group(const struct loop *l, struct lone *a)
 	a->micros = 0;
 	a->summed++;
 	near_step(l, a, a->group, a->group_from);
+	a->done += a->taken;
+	a->taken = 0;
 }
 
 /* The gradient of a batch is there; with the last one of a group the worker steps.  A group is a
@@ -244,8 +252,10 @@ static void take_gradient(const struct loop *l, struct lone *a, uint64_t from, u
 	if (l->p->dealing.accumulate == 1) {
 		a->summed++;
 		near_step(l, a, a->gradient, from);
+		a->done += count;
 		return;
 	}
+	a->taken += count;
 	if (!a->micros)
 		a->group_from = from;
 	for (size_t i = 0; i < l->n; i++)
@@ -386,11 +396,11 @@ static void one_round(struct loop *l, struct far *c, const float *const *d, cons
 /* What is averaged beside the parameters. */
 struct shared_state {
 	float *m, *s;
-	uint64_t count, begins; /* begins: where the round began that it is of */
+	uint64_t count, applied; /* applied: samples, with the round that it is of */
 };
 
 static void average_state(const struct loop *l, struct shared_state *all, const struct lone *hand,
-			  const uint64_t *samples, uint32_t count, uint64_t begins)
+			  const uint64_t *samples, uint32_t count, uint64_t applied)
 {
 	uint64_t total = 0;
 
@@ -398,7 +408,7 @@ static void average_state(const struct loop *l, struct shared_state *all, const 
 		total += samples[k];
 		all->count = hand[k].count > all->count ? hand[k].count : all->count;
 	}
-	all->begins = begins;
+	all->applied = applied;
 	for (size_t i = 0; i < l->trainable; i++) {
 		float m = 0, s = 0;
 
@@ -420,8 +430,8 @@ static void take_state(const struct loop *l, struct lone *a, const struct shared
 	memcpy(a->m, all->m, l->n * sizeof(float));
 	memcpy(a->s, all->s, l->n * sizeof(float));
 	a->count = all->count;
-	if (a->rate == 0.0f)
-		a->rate = rate_at(l, all->begins);
+	for (size_t i = 0; i < l->n && a->rate[i] == 0.0f; i++)
+		a->rate[i] = rate_at(l, all->applied);
 }
 
 /* Before a push. */
@@ -522,7 +532,7 @@ void rounds_alone(const struct outcome *o, const struct delta_formula *f, struct
 			at = to;
 		}
 		one_round(&l, &c, pushed, weight, count);
-		average_state(&l, &all, hand, samples, count, begins);
+		average_state(&l, &all, hand, samples, count, at);
 		for (uint32_t k = 0; k < count; k++) { /* stripes go to the first slots */
 			take_state(&l, &hand[k], &all);
 			merge(&l, &hand[k], c.view, false);
@@ -718,7 +728,10 @@ struct replay {
 	struct path path;
 	struct far far;          /* over the whole vector; `version` is set per shard */
 	uint64_t *version;       /* per shard */
-	float **shown;           /* [shard * MOST_VERSIONS + version] */
+	float **shown;           /* [shard * MOST_VERSIONS + version] ... */
+	uint64_t *samples;       /* ... and how many samples were applied then */
+	uint64_t *applied;       /* per shard: samples in it ... */
+	uint64_t *arrived;       /* ... and in its bucket */
 	struct slot_state *slot; /* per worker */
 	struct {
 		uint32_t slot;
@@ -757,6 +770,10 @@ struct replay *replay_new(const struct outcome *o, const struct delta_formula *f
 			       made(z->l.n, sizeof(float)), made(z->l.n, sizeof(float)), 0 };
 	z->version = made(shards, sizeof *z->version);
 	z->shown = made((size_t)shards * MOST_VERSIONS, sizeof *z->shown);
+	z->samples = made((size_t)shards * MOST_VERSIONS, sizeof *z->samples);
+	z->applied = made(shards, sizeof *z->applied);
+	z->arrived = made(shards, sizeof *z->arrived);
+	z->l.stamped = !z->rounds;
 	z->bucket = made((size_t)shards * MOST_BUCKET, sizeof *z->bucket);
 	z->collected = made(shards, sizeof *z->collected);
 	z->slot = made(z->l.p->crew.workers, sizeof *z->slot);
@@ -785,6 +802,7 @@ void replay_free(struct replay *z)
 	free(z->far.w), free(z->far.v), free(z->far.collected), free(z->far.view);
 	free(z->version), free(z->shown), free(z->bucket), free(z->collected), free(z->slot);
 	free(z->l.scratch), free(z->stripe), free(z->stripe_end);
+	free(z->samples), free(z->applied), free(z->arrived);
 	path_release(&z->path);
 	free(z);
 }
@@ -799,6 +817,15 @@ static float *views_of(const struct replay *z, const struct slot_state *w)
 		memcpy(all + p->border[s], z->shown[s * MOST_VERSIONS + w->has[s]],
 		       (p->border[s + 1] - p->border[s]) * sizeof(float));
 	return all;
+}
+
+static void take_stamps(const struct replay *z, struct slot_state *w)
+{
+	const struct tw_problem *p = &z->l.p->problem;
+
+	for (uint32_t s = 0; s < p->shards; s++)
+		for (size_t i = p->border[s]; i < p->border[s + 1]; i++)
+			w->a.stamp[i] = z->samples[s * MOST_VERSIONS + w->has[s]];
 }
 
 static void give_delta(struct replay *z, struct slot_state *w)
@@ -847,6 +874,8 @@ static void step_begins(struct replay *z, const struct tw_note *note)
 		float *view = views_of(z, w);
 
 		merge(&z->l, &w->a, view, !w->started);
+		take_stamps(z, w);
+		w->a.done = 0; /* all is pushed, and in it */
 		free(view);
 		w->own = 0;
 	}
@@ -882,6 +911,15 @@ static void step_ends(struct replay *z, const struct tw_note *note)
 		give_delta(z, w);
 }
 
+/* The run ends: an elastic worker fetches for what it has begun, too. */
+static void last_exchange(struct replay *z, struct slot_state *w)
+{
+	w->flushed = true;
+	if (w->a.micros)
+		end_group(&z->l, &w->a);
+	w->awaited = z->l.p->problem.shards;
+}
+
 void replay_hears(void *arg, uint32_t slot, const struct tw_msg *m)
 {
 	struct replay *z = arg;
@@ -891,6 +929,8 @@ void replay_hears(void *arg, uint32_t slot, const struct tw_msg *m)
 	    z->complaint[0])
 		return;
 	w->has[m->h.shard] = m->b.params.version.n;
+	if (z->l.f->merge == MERGE_ELASTIC && !z->rounds && w->started && !w->awaited)
+		last_exchange(z, w);
 	if (!w->awaited) {
 		w->fresh = true;
 		return;
@@ -899,6 +939,8 @@ void replay_hears(void *arg, uint32_t slot, const struct tw_msg *m)
 		return;
 	memcpy(w->base, w->has, z->l.p->problem.shards * sizeof *w->base);
 	w->own = 0;
+	take_stamps(z, w);
+	w->a.done = w->samples; /* these are pushed now */
 	give_delta(z, w);
 }
 
@@ -920,10 +962,11 @@ static void delta_arrives(struct replay *z, const struct tw_note *note)
 	uint32_t last = z->collected[s];
 	uint64_t since, tau;
 
+	z->arrived[s] += note->count;
 	if (last && z->bucket[s * MOST_BUCKET + last - 1].slot == note->slot &&
 	    z->bucket[s * MOST_BUCKET + last - 1].seq == note->seq)
 		return; /* another range of the same */
-	if (note->seq > w->gifts && !z->rounds)
+	if (note->seq > w->gifts && !z->rounds && z->l.f->merge != MERGE_ELASTIC)
 		give_rest(z, w);
 	if (note->seq == 0 || note->seq > w->gifts || last == MOST_BUCKET) {
 		complain(z, "shard %u applies contribution %llu of worker %u, which made %llu", s,
@@ -956,6 +999,7 @@ static void show_shard(struct replay *z, uint32_t s)
 	assert_true(z->version[s] < MOST_VERSIONS);
 	*at = made(n, sizeof(float));
 	memcpy(*at, z->far.view + from, n * sizeof(float));
+	z->samples[s * MOST_VERSIONS + z->version[s]] = z->applied[s];
 }
 
 /* A shard has enough: one far step on its part. */
@@ -1000,6 +1044,8 @@ static void far_updates(struct replay *z, uint32_t s)
 		z->far.view[i] = z->far.w[i];
 	}
 	z->collected[s] = 0;
+	z->applied[s] += z->arrived[s];
+	z->arrived[s] = 0;
 	z->version[s]++;
 	show_shard(z, s);
 }

@@ -746,7 +746,9 @@ struct pull_of_spring {
 /* The steps and applies of a run, as they were noted. */
 struct springs {
 	struct pull_of_spring of[SLOTS][SEQS];
-	uint64_t from[SLOTS][SEQS]; /* the position of that step */
+	uint64_t from[SLOTS][SEQS]; /* the position of that step ... */
+	uint64_t done[SLOTS][SEQS]; /* ... and the samples that were applied when it began */
+	uint64_t applied;
 	uint64_t last[SLOTS];
 	uint32_t steps[SLOTS][SEQS];
 	uint32_t events;
@@ -764,6 +766,7 @@ static bool springs_note(void *arg, const struct tw_note *note)
 	if (note->kind == TW_NOTE_STEP) {
 		assert_true(note->slot < SLOTS && note->seq < SEQS && z->events < 8192);
 		z->from[note->slot][note->seq] = note->from;
+		z->done[note->slot][note->seq] = z->applied;
 		z->of[note->slot][note->seq].stepped = true;
 		z->last[note->slot] = note->seq;
 		z->step[z->events].slot = note->slot;
@@ -777,6 +780,7 @@ static bool springs_note(void *arg, const struct tw_note *note)
 		memcpy(p->before, note->before, sizeof p->before);
 		p->version = note->version;
 		p->applied = true;
+		z->applied += note->count;
 	}
 	return true;
 }
@@ -802,7 +806,11 @@ static void springs_run(struct springs *z, struct outcome *o, struct spy *spy, c
 			if (!p->stepped)
 				continue;
 			memcpy(p->own, spy->path.at[z->from[k][seq]], sizeof p->own);
-			p->at_rest = z->from[k][seq] >= 48; /* the rate is 0 from epoch 1 on */
+			/* the rate is 0 from epoch 1 on: of a round's samples, or of what was
+			 * applied when it fetched, which is after its step before */
+			p->at_rest = (o->job->plan.gate->traits & TW_GATE_ROUNDS)
+					     ? z->from[k][seq] >= 48
+					     : seq && z->done[k][seq - 1] >= 48;
 		}
 }
 

@@ -362,14 +362,17 @@ struct tw_computed {
 /* A gradient as it was computed: push it, or add it to what is pushed later. */
 void tw_worker_contribute(struct worker *w, struct tw_context *ctx, const struct tw_computed *done,
 			  struct tw_block *gradient);
-/* Push what is not pushed yet; true if there was something. */
-bool tw_worker_flush(struct worker *w, struct tw_context *ctx);
+/* Push what is not pushed yet, or ask for what that needs. */
+void tw_worker_flush(struct worker *w, struct tw_context *ctx);
 /* Is a last push due before it leaves? */
 bool tw_worker_owes(const struct worker *w);
 /* The last push of a worker that leaves cleanly: momentum, and what the codec owes. */
 void tw_worker_farewell(struct worker *w, struct tw_context *ctx);
-/* New parameters have come, and the difference from them is due (merge: elastic). */
-void tw_worker_elastic(struct worker *w, struct tw_context *ctx);
+/* Ask all shards for their parameters, once per push; true: they are here. */
+bool tw_worker_read_again(struct worker *w, struct tw_context *ctx);
+/* building.elastic_due: ask for the parameters as they are now, and when they are here push the
+ * difference from them.  False: it is still due, and nothing else may begin. */
+bool tw_worker_elastic(struct worker *w, struct tw_context *ctx);
 
 /* --- worker_own_steps.c -------------------------------------------------------------------- */
 

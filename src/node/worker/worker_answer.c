@@ -78,6 +78,8 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 		tw_stage_advance(w, ctx);
 		return;
 	}
+	if (w->building.elastic_due && !tw_worker_elastic(w, ctx))
+		return;
 	if (w->leases.draining || (w->me.state == WORKER_LEAVING && !works_on(w))) {
 		tw_worker_give_back(w, ctx);
 		return;
@@ -142,7 +144,6 @@ static void fetched(struct worker *w, struct tw_context *ctx)
 	w->building.merge_due = w->step.state == STEP_COMPUTING;
 	if (!w->building.merge_due)
 		tw_step_fetched(w);
-	tw_worker_elastic(w, ctx);
 }
 
 void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
@@ -179,9 +180,10 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 		tw_say(ctx, TW_WARNING, "an answer of shard %u is malformed", h->shard);
 		return;
 	}
-	/* what outlives a fetch stays as it is in the checkpoint that a drain is for */
+	/* what outlives a fetch stays as it is in the checkpoint that a drain is for, but for a
+	 * last exchange */
 	if (st == TW_OK && tw_exchange_has_all(&w->exchange) &&
-	    !(w->leases.draining && tw_plan_own_parameters(w->plan)))
+	    (w->building.elastic_due || !(w->leases.draining && tw_plan_own_parameters(w->plan))))
 		fetched(w, ctx);
 	tw_worker_advance(w, ctx);
 }

@@ -12,7 +12,10 @@
  *  (4) strategy.cache: the gate that would hold the answer at a shard is asked here, with the least
  *      clock that the last answer told.  That was true of the cached copy, and clocks only grow: a
  *      worker that the gate lets go on with it has all that the gate wants it to have.  What was
- *      computed on an earlier life of a shard is refused there, so that is read again. */
+ *      computed on an earlier life of a shard is refused there, so that is read again.
+ *  (5) merge: elastic outside rounds: every exchange is with parameters as they are now, the last
+ *      one before a drain, a leave or the end of the run as well.  Nothing else is begun between
+ *      the moment when it is due and its push. */
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -236,29 +239,44 @@ static void push_delta(struct worker *w, struct tw_context *ctx, bool flush)
 	tw_kept_delta(w, round_of(w), tw_block_floats(delta));
 	b->drift = drift_of(w, round_of(w), tw_block_floats(delta));
 	contribute_gradient(w, ctx, delta, total ? 1.0f : (float)((double)b->samples / full), 1.0f,
-			    fetch && !b->elastic_due);
+			    fetch);
 	b->elastic_due = false;
 	tw_block_drop(delta);
 }
 
-/* Elastic steps outside rounds compare with fresh parameters: these are asked for first. */
-static void delta_due(struct worker *w, struct tw_context *ctx)
+/* Elastic steps outside rounds compare with fresh parameters, whatever makes them due: these are
+ * asked for first (5). */
+static void delta_due(struct worker *w, struct tw_context *ctx, bool flush)
 {
-	struct worker_building *b = &w->building;
-
 	if (w->plan->traffic.merge == TW_MERGE_ELASTIC && !tw_worker_rounds(w))
-		b->fetch_due = b->elastic_due = true;
+		w->building.elastic_due = true;
 	else
-		push_delta(w, ctx, false);
+		push_delta(w, ctx, flush);
 }
 
-void tw_worker_elastic(struct worker *w, struct tw_context *ctx)
+bool tw_worker_read_again(struct worker *w, struct tw_context *ctx)
 {
-	if (!w->building.elastic_due || !w->building.summed)
-		return;
+	struct exchange *x = &w->exchange;
+
+	for (uint32_t k = 0; !w->building.reads_again && k < x->holders; k++)
+		if (!x->holder[k].known)
+			return false;
+	for (uint32_t k = 0; !w->building.reads_again && k < x->holders; k++)
+		if (x->holder[k].request == TW_REQUEST_NONE)
+			tw_exchange_pull(x, ctx, &x->holder[k], 0);
+	w->building.reads_again = true;
+	return tw_exchange_has_all(x);
+}
+
+bool tw_worker_elastic(struct worker *w, struct tw_context *ctx)
+{
+	if (!tw_exchange_has_credit(&w->exchange) || !tw_worker_read_again(w, ctx))
+		return false;
+	w->building.reads_again = false;
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
 		w->exchange.holder[k].base = w->exchange.holder[k].seen;
-	push_delta(w, ctx, false);
+	push_delta(w, ctx, true);
+	return true;
 }
 
 /* Steps between two pushes: as the master says of this worker, or as the job says of all. */
@@ -283,7 +301,7 @@ static void own_step(struct worker *w, struct tw_context *ctx, struct tw_block *
 		       (unsigned long long)w->bad);
 	b->summed++;
 	if (tw_worker_rounds(w) ? last : b->summed >= period(w) || b->ranges == TW_RANGES)
-		delta_due(w, ctx);
+		delta_due(w, ctx, false);
 }
 
 static void push_sum(struct worker *w, struct tw_context *ctx, bool fetch)
@@ -403,19 +421,20 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, const struct
 
 /* --- before it drains or leaves ----------------------------------------------------------- */
 
-bool tw_worker_flush(struct worker *w, struct tw_context *ctx)
+void tw_worker_flush(struct worker *w, struct tw_context *ctx)
 {
 	if (!tw_exchange_has_credit(&w->exchange) || tw_worker_busy(w))
-		return false;
+		return;
 	if (w->building.micros)
 		group_ready(w, ctx, true, false);
 	if (!w->building.summed || !tw_exchange_has_credit(&w->exchange))
-		return false;
+		return;
 	if (tw_worker_deltas(w))
-		push_delta(w, ctx, true);
+		delta_due(w, ctx, true);
 	else
 		push_sum(w, ctx, false);
-	return true;
+	if (w->building.elastic_due)
+		tw_worker_elastic(w, ctx);
 }
 
 bool tw_worker_owes(const struct worker *w)

@@ -361,27 +361,14 @@ void tw_worker_resend_leases(struct worker *w, struct tw_context *ctx)
 
 /* --- giving back -------------------------------------------------------------------------- */
 
-/* (4): the last push is of parameters as they are now; true: they are here. */
-static bool read_again(struct worker *w, struct tw_context *ctx)
-{
-	struct exchange *x = &w->exchange;
-
-	if (!w->building.reads_again) {
-		w->building.reads_again = true;
-		for (uint32_t k = 0; k < x->holders; k++)
-			if (x->holder[k].known && x->holder[k].request == TW_REQUEST_NONE)
-				tw_exchange_pull(x, ctx, &x->holder[k], 0);
-	}
-	return tw_exchange_has_all(x);
-}
-
 static void leave(struct worker *w, struct tw_context *ctx)
 {
 	if (w->exchange.outs || w->leases.count)
 		return;
 	if (tw_worker_owes(w) && !tw_worker_rounds(w) && !w->stage &&
 	    w->building.farewells < TW_FAREWELLS) {
-		if (tw_exchange_owes(&w->exchange) && !read_again(w, ctx))
+		/* (4): of parameters as they are now */
+		if (tw_exchange_owes(&w->exchange) && !tw_worker_read_again(w, ctx))
 			return;
 		w->building.reads_again = false;
 		tw_worker_farewell(w, ctx);
@@ -401,7 +388,7 @@ void tw_worker_give_back(struct worker *w, struct tw_context *ctx)
 	if (!tw_worker_rounds(w)) {
 		tw_worker_flush(w, ctx);
 		if (w->building.micros || w->building.summed)
-			return; /* no credit: go on when one comes back */
+			return; /* no credit, or no answer yet: continue when it comes */
 		for (uint32_t k = 0; k < w->leases.count; k++)
 			w->leases.held[k].over = true;
 		tw_worker_closings(w, ctx);
