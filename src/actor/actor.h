@@ -165,7 +165,9 @@ struct tw_goal {
 };
 /* From the first deal to the moment when a worker first found nothing left to deal. */
 struct tw_steady {
-	double samples; /* applied meanwhile, mean over the shards; NAN: there was no such moment */
+	/* applied meanwhile and not lost with a server, mean over the shards; NAN: there was no
+	 * such moment */
+	double samples;
 	int64_t lasted; /* ns of the world's clock */
 };
 /* What an optimiser has done. */

@@ -356,6 +356,7 @@ struct tw_body_result {
 struct tw_body_snap {
 	uint64_t cut;         /* 0: the final vector only */
 	uint32_t flush, part; /* flush: apply what is collected; part: send it */
+	uint64_t pin;         /* then the parameters become the view of this pin; 0: they stay */
 };
 /* FORM's tail: struct tw_member of the replicas that act together, by rank.  State TW_LIVE: it
  * contributes; TW_LEFT: it has nothing to add, and takes part.  It holds from this round on, until

@@ -181,7 +181,8 @@ struct tw_plan {
 	struct tw_topology topology;
 	struct tw_staging staging;
 	struct tw_optimising optimising;
-	double evaluate_every; /* epochs between evaluations; 0: only at the end */
+	double evaluate_every;    /* epochs between evaluations; 0: only at the end */
+	bool instant_evaluations; /* they take no time (sim), so nothing need wait for them */
 	struct tw_checkpoint_plan checkpoint;
 	bool gaps; /* the gap is measured; APPLY notes carry before and sent */
 
@@ -251,6 +252,12 @@ static inline bool tw_plan_is_loose(const struct tw_plan *p)
 static inline bool tw_plan_spreads(const struct tw_plan *p)
 {
 	return p->topology.mixing && (p->topology.mixing->traits & TW_MIXING_SPREADS);
+}
+
+/* Does a replica apply the contributions of its own worker only, and count those of the others? */
+static inline bool tw_plan_counts_others(const struct tw_plan *p)
+{
+	return tw_plan_is_loose(p) && !tw_plan_spreads(p) && !p->topology.mixing->round;
 }
 
 /* Do replicas that stay equal get each contribution as its worker encoded it?  What a codec leaves

@@ -342,6 +342,7 @@ static void copy_values(struct tw_job *job)
 	p->ends.loss = job->train.until_loss;
 	p->ends.accuracy = job->train.until_accuracy;
 	p->evaluate_every = job->train.evaluate;
+	p->instant_evaluations = job->world == TW_WORLD_SIM;
 	p->gaps = job->train.gap;
 	p->crew.workers = job->cluster.workers;
 	p->crew.min = job->cluster.min;

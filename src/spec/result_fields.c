@@ -27,7 +27,9 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "epochs", "samples dealt / samples of an epoch" },
 	{ "epochs_applied", "samples applied / samples of an epoch, mean over the shards" },
 	{ "steps", "gradients on one batch that the shards applied; mean over the shards" },
-	{ "updates", "updates of a shard; mean over the shards; iterations of an optimiser" },
+	{ "updates",
+	  "updates of a shard; mean over the shards and, where replicas differ, over the replicas; "
+	  "iterations of an optimiser" },
 	{ "samples",
 	  "samples in these gradients, counted each time they were applied; mean over the shards" },
 	{ "seconds", "wall-clock time, including the earlier parts of a resumed run" },
@@ -35,7 +37,9 @@ const struct tw_result_field tw_result_fields[] = {
 	{ "steady",
 	  "speed without the tail of the run: samples applied, seconds (virtual in sim) and "
 	  "samples_per_second, from the first samples dealt in this part of the run until a worker "
-	  "first asked for more and there were none; null if that did not happen" },
+	  "first asked for more and there were none; null if that did not happen. Samples "
+	  "that are lost with a server do not count; a shard that is restored to a state before "
+	  "that part of the run counts from that state" },
 	{ "workers", "cluster.workers" },
 	{ "shards", "number of shards that the parameters are split into" },
 	{ "parameters", "number of trainable parameters" },

@@ -345,6 +345,157 @@ static void replicas_are_as_stale_as_a_server(void **state)
 	}
 }
 
+/* --- figures and evaluations ------------------------------------------------------------------ */
+
+static const char *const everywhere[] = { "gossip", "{gate: async, topology: gossip}",
+					  "strom",  "{gate: async, topology: mesh}",
+					  "d-psgd", "{gate: bsp, topology: neighbours}",
+					  "ring",   "asgd",
+					  "ssgd" };
+
+/* Who evaluates reads a view and computes nothing on it: no figure knows how often that was. */
+static void figures_are_the_same_however_often_one_evaluates(void **state)
+{
+	static const char *const every[] = { "0", "0.4", "0.03", "0.002" };
+
+	(void)state;
+	for (size_t k = 0; k < sizeof everywhere / sizeof everywhere[0]; k++)
+		for (uint32_t seed = 1; seed <= 3; seed++) {
+			struct outcome first = { .n = 0 };
+
+			for (size_t e = 0; e < sizeof every / sizeof every[0]; e++) {
+				const struct tw_totals *a = &first.ran.totals, *b;
+				struct outcome o;
+
+				outcome_of(&o, TW_WORLD_SIM,
+					   "model: {quadratic: {dimension: 8, noise: 1}}\n"
+					   "data: {source: none, samples: 600, batch: 1}\n"
+					   "train: {epochs: 1, seed: %u, evaluate: %s}\n"
+					   "update: {rate: 0.01}\n"
+					   "cluster: {workers: %u, shards: %u}\n"
+					   "checkpoint: {every: %s}\nstrategy: %s\n"
+					   "sim: {compute: {law: gamma, mean: 100ms, shape: 100}, "
+					   "latency: %s}\n",
+					   seed, every[e], 2 + 3 * seed, seed,
+					   seed == 3 ? "2s" : "0s", everywhere[k],
+					   seed == 2 ? "7ms" : "100us");
+				b = &o.ran.totals;
+				if (!e) {
+					first = o;
+					continue;
+				}
+				if (memcmp(&a->tally, &b->tally, sizeof a->tally) ||
+				    a->updates != b->updates || a->steps != b->steps ||
+				    a->applied != b->applied || a->loss != b->loss ||
+				    a->steady.samples != b->steady.samples ||
+				    strcmp(first.digest, o.digest) != 0)
+					fail_msg("%s, seed %u: staleness %llu of %llu, updates %g "
+						 "with evaluate: %s, not %llu of %llu and %g",
+						 everywhere[k], seed,
+						 (unsigned long long)b->tally.staleness_sum,
+						 (unsigned long long)b->tally.staleness_count,
+						 b->updates, every[e],
+						 (unsigned long long)a->tally.staleness_sum,
+						 (unsigned long long)a->tally.staleness_count,
+						 a->updates);
+				outcome_close(&o);
+			}
+			outcome_close(&first);
+		}
+}
+
+#define NODES (PEERS + 2)
+
+/* What every replica applied, from its notes, up to the moment at which it kept its view. */
+static struct {
+	uint64_t updates[NODES], pinned[NODES], pin[NODES];
+	size_t evaluations;
+	double worst; /* updates of all replicas, of a label less those of the views */
+	double last;
+} views;
+static const struct tw_world *real;
+static uint32_t node; /* whose handler runs; there is one thread */
+
+static void overhear(struct tw_context *ctx, struct tw_msg *m)
+{
+	if (m->h.type == TW_PIN && m->b.pin.what == TW_PIN_KEEP &&
+	    views.pin[node] != m->b.pin.pin) {
+		views.pin[node] = m->b.pin.pin;
+		views.pinned[node] = views.updates[node];
+	}
+	real->send(ctx, m);
+}
+
+static void overheard(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct tw_world heard = *ctx->world;
+
+	real = ctx->world;
+	heard.send = overhear;
+	ctx->world = &heard;
+	node = ctx->self.node;
+	tw_shard_class.message(a, ctx, m);
+	ctx->world = real;
+}
+
+static bool count_views(void *arg, const struct tw_note *n)
+{
+	double sum = 0;
+
+	(void)arg;
+	if (n->kind == TW_NOTE_UPDATE)
+		views.updates[node]++;
+	if (n->kind != TW_NOTE_EVAL)
+		return true;
+	for (uint32_t k = 0; k < NODES; k++)
+		sum += (double)views.pinned[k];
+	views.evaluations++;
+	views.last = n->label.updates;
+	views.worst = fmax(views.worst, fabs(plan->crew.workers * n->label.updates - sum));
+	/* batches of 2, one step for each contribution */
+	if (n->label.samples != 2 * n->label.steps ||
+	    fabs(n->label.updates * plan->crew.workers - n->label.steps) > 1e-9)
+		fail_msg("%g updates, %g steps, %g samples", n->label.updates, n->label.steps,
+			 n->label.samples);
+	return true;
+}
+
+/* The mean of all replicas is evaluated: its label says what they have made on average, not what
+ * one of them has.  What was told and has not arrived yet may be missing; without latency there is
+ * no such thing. */
+static void labels_of_pairs_are_of_all_replicas(void **state)
+{
+	(void)state;
+	for (uint32_t peers = 2; peers <= PEERS; peers += 3)
+		for (uint32_t late = 0; late < 2; late++) {
+			struct tw_actor_class class;
+			struct tw_ran ran;
+			struct trial t;
+
+			memset(&views, 0, sizeof views);
+			trial_open(&t, TW_WORLD_SIM,
+				   "model: {quadratic: {dimension: %d, noise: 0.1}}\n"
+				   "data: {source: none, samples: 400, batch: 2}\n"
+				   "train: {epochs: 2, seed: %u, evaluate: 0.07}\n"
+				   "update: {rate: 0.01}\ncluster: {workers: %u}\n"
+				   "strategy: {gate: async, topology: %s}\n"
+				   "sim: {compute: {law: exponential, mean: 100ms}, latency: %s, "
+				   "speeds: [1, 2]}\n",
+				   DIM, peers, peers, with(in_pairs)->name, late ? "4ms" : "0s");
+			plan = &t.job->plan;
+			listen(&t, &class, overheard);
+			t.observer = count_views;
+			assert_int_equal(trial_run(&t, &tw_heap_system, NULL, &ran), TW_OK);
+			assert_true(views.evaluations > 20);
+			if (!(views.worst <= (late ? peers : 1e-9)))
+				fail_msg("%u peers: a label is %g updates off", peers, views.worst);
+			assert_true(views.last == 400.0 / peers);
+			assert_true(ran.totals.updates == views.last);
+			tw_totals_release(&ran.totals);
+			trial_close(&t);
+		}
+}
+
 /* --- stopped and resumed ---------------------------------------------------------------------- */
 
 static void stopping_changes_nothing(void **state)
@@ -381,6 +532,8 @@ int main(void)
 		cmocka_unit_test(pairs_conserve_the_sum),
 		cmocka_unit_test(a_mesh_applies_everything_everywhere),
 		cmocka_unit_test(replicas_are_as_stale_as_a_server),
+		cmocka_unit_test(figures_are_the_same_however_often_one_evaluates),
+		cmocka_unit_test(labels_of_pairs_are_of_all_replicas),
 		cmocka_unit_test(stopping_changes_nothing),
 	};
 

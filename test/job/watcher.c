@@ -52,6 +52,7 @@ struct watcher {
 	struct watched *shard;
 	size_t cuts; /* room of each `cut` */
 	uint64_t newest;
+	double applied; /* samples, of all shards, whatever became of them */
 	char wrong[300];
 	bool hosted_again, joined, loud;
 };
@@ -366,6 +367,7 @@ bool watcher_note(void *arg, const struct tw_note *n)
 			n->shard, n->slot, n->incarnation, (unsigned long long)n->seq,
 			(unsigned long long)n->round, (unsigned long long)n->version,
 			(unsigned long long)n->tau, (unsigned long long)n->from, n->count);
+	w->applied += n->kind == TW_NOTE_APPLY ? n->count : 0;
 	if (n->kind == TW_NOTE_APPLY)
 		applied(w, n);
 	else if (n->kind == TW_NOTE_DROP)
@@ -531,6 +533,16 @@ static void judge_loose(struct watcher *w, const struct tw_totals *t)
 				 (unsigned long long)repeated, (unsigned long long)t->repeated);
 }
 
+/* What was lost with a server takes nothing away from what was applied before. */
+static void judge_steady(struct watcher *w, const struct tw_steady *s)
+{
+	const double most = w->applied / w->plan->problem.shards;
+
+	if (s->samples < 0 || s->samples > most)
+		watcher_complain(w, "%g samples without the tail, and %g were ever applied",
+				 s->samples, most);
+}
+
 void watcher_judge(struct watcher *w, const struct tw_totals *t)
 {
 	const bool loose = tw_plan_is_loose(w->plan) && !(w->plan->gate->traits & TW_GATE_ROUNDS);
@@ -543,6 +555,7 @@ void watcher_judge(struct watcher *w, const struct tw_totals *t)
 		judge_rounds(w, t);
 	else
 		judge_others(w, t);
+	judge_steady(w, &t->steady);
 	if (!(t->loss < 1e300))
 		watcher_complain(w, "its loss is not a number");
 }

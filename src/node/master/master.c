@@ -36,7 +36,8 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
 	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
 	      tw_replicas_init(m) == TW_OK && tw_optimise_init(m) == TW_OK &&
-	      tw_cells_init(m) == TW_OK && tw_verdicts_init(m) == TW_OK;
+	      tw_cells_init(m) == TW_OK && tw_score_init(m) == TW_OK &&
+	      tw_verdicts_init(m) == TW_OK;
 	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
 		m->member[k].chunk = NO_CHUNK;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
@@ -79,7 +80,8 @@ static void master_free(struct tw_actor *a)
 	tw_spans_release(&m->cuts.closed);
 	tw_digest_free(m->ending.parameters);
 	tw_digest_free(m->ending.buffers);
-	void *const plain[] = { m->member, m->shard, m->server, m->commit.set, m->scores.chunk };
+	void *const plain[] = { m->member,     m->shard,        m->server,
+				m->commit.set, m->scores.chunk, m->scores.pin };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
 	m->heap->put(m->heap, m);

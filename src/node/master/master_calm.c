@@ -121,7 +121,7 @@ bool tw_calm_due(const struct master *m)
 
 void tw_calm_reform(struct master *m, struct tw_context *ctx)
 {
-	tw_score_abort(m, ctx);
+	tw_score_views_gone(m, ctx);
 	tw_cut_abort(m);
 	if (m->calm.torn)
 		tw_replicas_copy_all(m);

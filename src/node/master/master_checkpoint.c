@@ -50,7 +50,10 @@ static void send_snap(struct master *m, struct tw_context *ctx, struct tw_msg *m
 {
 	if (!msg)
 		return;
-	msg->b.snap = (struct tw_body_snap){ m->cuts.making, !m->cuts.running, 1 };
+	msg->b.snap = (struct tw_body_snap){ .cut = m->cuts.making,
+					     .flush = !m->cuts.running,
+					     .part = 1,
+					     .pin = m->cuts.final ? m->scores.delivers : 0 };
 	tw_send(ctx, msg);
 }
 

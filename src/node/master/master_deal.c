@@ -154,6 +154,7 @@ enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to)
 	return tw_spans_remove(&m->dealing.taken, from, to);
 }
 
+/* 0: evaluations come first. */
 static uint64_t lease_size(const struct master *m, uint32_t slot)
 {
 	const struct tw_plan *p = m->plan;
@@ -169,7 +170,8 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 	units = units < 1 ? 1 : units > 64 ? 64 : units;
 	if (tw_speed_units(m, slot) < units)
 		units = tw_speed_units(m, slot);
-	return units * unit;
+	return units * unit < tw_score_room(m, unit) ? units * unit
+						     : tw_score_room(m, unit) / unit * unit;
 }
 
 void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
@@ -212,7 +214,7 @@ static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 	if (tw_deal_exhausted(m) || tw_deal_too_early(m, slot) || !tw_deal_batch(m, slot))
 		return false;
 	left = lease_size(m, slot);
-	if (!tw_deal_next_range(m, slot, m->plan->dealing.positions, left, &r))
+	if (!left || !tw_deal_next_range(m, slot, m->plan->dealing.positions, left, &r))
 		return false;
 	do {
 		e->held.next++;
@@ -221,6 +223,7 @@ static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tw_deal_appetite(m, slot, APPETITE_NONE);
 		tw_deal_tell_idle(m, ctx, slot, false);
 		tw_deal_note(m, ctx, slot, r.from, r.to);
+		tw_score_ahead(m, ctx);
 		tw_deal_send(m, ctx, slot, e->held.next, r.from, r.to);
 		left -= r.to - r.from;
 	} while (m->plan->dealing.subsets.count && left && !tw_deal_too_early(m, slot) &&

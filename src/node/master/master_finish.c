@@ -6,6 +6,22 @@
 
 /* --- throughput without the tail -------------------------------------------------------------- */
 
+/* (1) of struct steady */
+void tw_score_steady_from(struct master *m)
+{
+	double had = 0;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		struct shard_info *i = &m->shard[s];
+
+		if (!m->steady.dealt || i->tally.samples < i->had)
+			i->had = i->tally.samples;
+		had += (double)i->had;
+	}
+	if (!m->steady.dry)
+		m->steady.from = had;
+}
+
 void tw_score_dealt(struct master *m, struct tw_context *ctx)
 {
 	if (m->steady.dealt)
@@ -23,7 +39,7 @@ void tw_score_dry(struct master *m, struct tw_context *ctx)
 	m->steady.dry = true;
 	m->steady.end = tw_now(ctx);
 	if (tw_master_rounds(m)) {
-		m->steady.samples = (double)m->count.samples;
+		m->steady.samples = (double)m->count.samples * m->plan->problem.shards;
 		return;
 	}
 	m->steady.ask = what.pin = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
@@ -38,7 +54,7 @@ void tw_score_steady(struct master *m, struct shard_info *i, const struct tw_bod
 	if (!m->steady.ask || has->pin != m->steady.ask || i->steady)
 		return;
 	i->steady = true;
-	m->steady.samples += (double)has->samples / m->plan->problem.shards;
+	m->steady.samples += (double)has->samples;
 	m->steady.left--;
 }
 
@@ -49,7 +65,8 @@ static struct tw_steady steady_of(const struct master *m)
 
 	if (!s->dry || s->left || s->end <= s->began)
 		return (struct tw_steady){ .samples = NAN };
-	return (struct tw_steady){ s->samples - s->from, s->end - s->began };
+	return (struct tw_steady){ (s->samples - s->from) / m->plan->problem.shards,
+				   s->end - s->began };
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -70,7 +87,9 @@ void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t sha
 	if (!msg)
 		return;
 	/* not free of time: it must not overtake the last COMMIT */
-	msg->b.snap = (struct tw_body_snap){ 0, 1, !tw_score_has_vector(m, shard) };
+	msg->b.snap = (struct tw_body_snap){ .flush = 1,
+					     .part = !tw_score_has_vector(m, shard),
+					     .pin = m->scores.delivers };
 	tw_send(ctx, msg);
 	tw_master_ask(m, ctx, shard, 0);
 }
@@ -287,7 +306,8 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 	t.epochs = (double)tw_spans_total(&m->dealing.taken) / (double)p->problem.samples;
 	for (uint32_t s = 0; s < p->problem.shards; s++)
 		add_tally(&t.tally, &m->shard[s].tally);
-	t.updates = (double)t.tally.updates / p->problem.shards;
+	t.updates = tw_score_updates(m, (double)t.tally.updates, (double)t.tally.contributions) /
+		    p->problem.shards;
 	tw_optimise_totals(m, &t);
 	t.applied =
 		counted(m) ? (double)t.tally.samples / p->problem.shards : (double)m->count.samples;

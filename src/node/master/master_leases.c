@@ -113,6 +113,7 @@ bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint6
 		tw_stuck_asked(m, ctx, e);
 	e->held.lease[e->held.count++] = (struct open_lease){ id, from, to };
 	m->dealing.open_leases++;
+	m->dealing.open_samples += to - from;
 	return true;
 }
 
@@ -120,6 +121,7 @@ static void close_lease(struct master *m, uint32_t slot, uint32_t k)
 {
 	struct member *e = &m->member[slot];
 
+	m->dealing.open_samples -= e->held.lease[k].to - e->held.lease[k].from;
 	memmove(e->held.lease + k, e->held.lease + k + 1,
 		(--e->held.count - k) * sizeof *e->held.lease);
 	m->dealing.open_leases--;
@@ -230,8 +232,10 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 
 	tw_spans_init(&back, m->heap);
 	tw_portions_left(m, slot);
-	for (uint32_t k = 0; k < e->held.count && st == TW_OK; k++)
+	for (uint32_t k = 0; k < e->held.count && st == TW_OK; k++) {
 		st = tw_spans_add(&back, e->held.lease[k].from, e->held.lease[k].to, NULL);
+		m->dealing.open_samples -= e->held.lease[k].to - e->held.lease[k].from;
+	}
 	m->dealing.open_leases -= e->held.count;
 	e->held.count = 0;
 	m->count.redealt += st == TW_OK ? tw_spans_total(&back) : 0;
@@ -297,7 +301,7 @@ void tw_deal_forget(struct master *m, struct tw_context *ctx)
 		tw_round_put(m, k, STRIPE_NONE);
 		tw_deal_appetite(m, k, e->live ? APPETITE_HUNGRY : APPETITE_NONE);
 	}
-	m->dealing.open_leases = 0;
+	m->dealing.open_leases = m->dealing.open_samples = 0;
 	m->rounds.open = false;
 	if (st != TW_OK)
 		tw_give_up(ctx, st, "no memory for samples of a lost worker");

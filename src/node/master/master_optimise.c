@@ -224,7 +224,7 @@ static bool may_go_on(const struct master *m)
 {
 	return m->phase == PHASE_RUN && !m->waits.paused && !m->wish.cut && !m->wish.stop &&
 	       !tw_master_must_move(m) && !tw_deal_exhausted(m) && m->eval.state != EVAL_AWAITED &&
-	       m->eval.state != EVAL_HURRIED;
+	       m->eval.state != EVAL_HURRIED && !tw_score_holds(m);
 }
 
 /* Nobody is left to finish the iteration, and the run is to stop: the last checkpoint is kept. */

@@ -117,6 +117,10 @@ static void drained(struct master *m, struct tw_context *ctx)
 		tw_calm_reform(m, ctx);
 		return;
 	}
+	if (tw_deal_exhausted(m) && !m->wish.stop && !tw_score_is_even(m, ctx)) {
+		check_members(m, ctx);
+		return;
+	}
 	if (m->cuts.making) /* one is still being collected: it is let go */
 		tw_cut_abort(m);
 	if (m->wish.stop || m->wish.cut || (tw_master_must_move(m) && !tw_deal_exhausted(m)) ||

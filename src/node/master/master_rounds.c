@@ -417,7 +417,7 @@ void tw_round_deal(struct master *m, struct tw_context *ctx)
 				continue;
 			}
 			tw_replicas_form(m, ctx);
-			if (!round_full(m))
+			if (!round_full(m) || tw_score_holds(m))
 				return;
 			commit_round(m, ctx);
 			continue;

@@ -231,6 +231,7 @@ struct shard_info {
 	bool pinned;             /* it keeps its view for the evaluation ... */
 	struct tw_body_pin view; /* ... which has this */
 	bool steady;             /* it has said how much was in when nothing was left to deal */
+	uint64_t had;            /* samples, when the first were dealt; see struct steady */
 	struct tw_block *part, *vector;
 	struct tw_spans applied, twice;
 	uint64_t round;
@@ -317,12 +318,12 @@ struct orphans {
  *  (1) hungry, dry and early have exactly the slots of that appetite.
  *  (2) `again`: something came back since the dry ones were looked at; `turns`: ranks changed or
  *      the warm start is over, and so it is for the early ones.
- *  (3) open_leases is the sum of all members' leases.
+ *  (3) open_leases is the number of all members' leases, open_samples that of their positions.
  *  (4) `frontier` is how many positions were taken at a time, at most. */
 struct dealing {
 	struct tw_spans taken;
 	struct orphans orphans;
-	uint64_t frontier, open_leases;
+	uint64_t frontier, open_leases, open_samples;
 	struct tw_slots hungry, dry, early;
 	uint32_t allowed; /* workers whose turn it was when somebody was last served */
 	bool again, turns;
@@ -530,6 +531,12 @@ enum eval_state {
 	EVAL_PINNED,  /* all have: `label` and `at` are of these views */
 };
 
+/* What views have, added up. */
+struct view_sums {
+	double samples, steps, updates, contributions;
+	uint32_t views;
+};
+
 /* The evaluation that is awaited or under way.  `start` in master_eval.c resets it.
  *
  *  (1) member k computes chunk c exactly if c is asked for, not done, and c's slot is k. */
@@ -538,26 +545,38 @@ struct evaluation {
 	uint64_t pin;
 	uint64_t number;         /* of the threshold, see (5) in master_eval.c; 0: at the end */
 	uint64_t round, samples; /* shards keep their view when they have so many */
+	struct view_sums has;    /* of all views that are kept so far, of all replicas */
 	struct tw_point label;
 	int64_t at;
 };
 
-/* Its chunks, and what came of evaluations so far. */
+/* Its chunks, what came of evaluations so far, and those that shards were told of ahead of time:
+ * see (6) in master_eval.c. */
 struct scores {
 	struct chunk *chunk;
 	uint32_t chunks, done;
-	uint64_t evaluated_at; /* thresholds that evaluations were made for, or passed over */
+	uint64_t evaluated_at; /* thresholds up to this one have an evaluation */
+	uint64_t told;         /* shards keep views for those up to this one ... */
+	uint64_t *pin;         /* ... under these numbers: threshold k has pin[k % pins] */
+	uint32_t pins;
 	double loss, accuracy;
+	struct tw_point seen; /* label of the last evaluation */
 	struct tw_goal goal;
+	uint64_t delivers; /* the views of this pin reached train.until: they are the result; 0:
+			      what shards have at the end is */
 };
 
-/* For the throughput without the tail. */
+/* For the throughput without the tail.
+ *
+ *  (1) `from` is the sum of what shards had when the first samples were dealt.  One that comes back
+ *      from a checkpoint with less had so much: what was lost with it was not applied meanwhile.
+ *      So no shard ends with less than it began with. */
 struct steady {
-	bool dealt, dry;    /* something was dealt; and a worker then found nothing left */
-	int64_t began, end; /* when */
-	double from, samples;
-	uint64_t ask;  /* number of the count; 0: none was asked for */
-	uint32_t left; /* shards that have not answered */
+	bool dealt, dry;      /* something was dealt; and a worker then found nothing left */
+	int64_t began, end;   /* when */
+	double from, samples; /* sums over the shards, of whole numbers */
+	uint64_t ask;         /* number of the count; 0: none was asked for */
+	uint32_t left;        /* shards that have not answered */
 };
 
 /* The final vector where it is large: it is digested in the order of shards, and not kept.

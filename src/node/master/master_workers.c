@@ -487,6 +487,7 @@ void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	e->pace = (struct pace){ 0 };
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
+	tw_score_deal(m, ctx);       /* nobody may have been left for an evaluation */
 	if (m->phase == PHASE_DRAIN) /* others must not wait for it: it gets nothing to do now */
 		tw_deal_tell_idle(m, ctx, slot, true);
 }

@@ -16,7 +16,7 @@
  *	average    the same, of a mean of parameters     shard_reduce.c
  *	views      the same, of a mean of pinned views   shard_reduce.c
  *	spread     what replicas that differ exchange    shard_spread.c
- *	pin        the view for an evaluation            shard_pin.c
+ *	pins       views for evaluations                 shard_pin.c
  *
  * tw_shard_let_go resets all of them; of the fence, generation and term stay. */
 #ifndef TW_NODE_SHARD_SHARD_H
@@ -277,12 +277,18 @@ enum pin_state {
 	PIN_KEPT,
 };
 
-/* The view that is kept for an evaluation, or will be. */
+/* A view that is kept for an evaluation, or will be. */
 struct shard_pin {
 	enum pin_state state;
 	struct tw_body_pin want; /* as the master said it */
 	struct tw_body_pin has;  /* KEPT: what the view has */
 	struct tw_block *view;   /* KEPT: a reference; else NULL */
+};
+
+/* All of them, in the order of their numbers; the first is of the evaluation under way. */
+struct shard_pins {
+	struct shard_pin *at;
+	size_t count, room;
 };
 
 struct shard {
@@ -300,7 +306,7 @@ struct shard {
 	struct shard_bucket bucket;
 	struct shard_reduce reduce, average, views;
 	struct shard_spread spread;
-	struct shard_pin pin;
+	struct shard_pins pins;
 };
 
 static inline bool tw_shard_rounds(const struct shard *s)
@@ -594,12 +600,14 @@ void tw_shard_stop_late(struct shard *s, struct tw_context *ctx);
 
 /* --- shard_pin.c ---------------------------------------------------------------------------- */
 
-/* TW_PIN: keep a view when it has what is asked for, let it go, or count only. */
+/* TW_PIN: keep a view when it has what is asked for, let views go, or count only. */
 void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* After every change of rounds or samples: keep the view that is waited for. */
-void tw_shard_keep_view(struct shard *s, struct tw_context *ctx);
+/* After every change of rounds or samples: keep the views that are waited for. */
+void tw_shard_keep_views(struct shard *s, struct tw_context *ctx);
 /* No view is kept or waited for. */
-void tw_shard_forget_view(struct shard *s);
+void tw_shard_forget_views(struct shard *s);
+/* The view of that pin, or NULL: it is not kept. */
+struct tw_block *tw_shard_kept_view(const struct shard *s, uint64_t pin);
 
 /* --- shard_members.c ------------------------------------------------------------------------ */
 

@@ -86,6 +86,13 @@ static struct tw_msg *to_worker(struct shard *s, struct tw_context *ctx,
 	return m;
 }
 
+/* What this worker is answered is what it will compute on: the view of an evaluation is not. */
+static void will_compute(struct shard *s, uint32_t slot)
+{
+	s->spread.read = s->slice.history.contributions;
+	tw_shard_reads(s, slot);
+}
+
 /* An answer with its body, without its payload. */
 static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const struct shard_worker *g,
 			     enum tw_type type, uint64_t number)
@@ -93,7 +100,6 @@ static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const stru
 	const struct tw_clocks *c = &s->clocks.seen;
 	struct tw_msg *m = to_worker(s, ctx, g, type);
 
-	s->spread.read = s->slice.history.contributions;
 	if (m)
 		m->b.params = (struct tw_body_params){ .version = s->slice.version,
 						       .link = g->link,
@@ -121,7 +127,7 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 		st = keep_sent(s, g, a.decoded);
 	m = st == TW_OK ? answer(s, ctx, g, TW_PARAMS, number) : NULL;
 	if (m) {
-		tw_shard_reads(s, slot);
+		will_compute(s, slot);
 		m->h.flags |= flags | bad_flags(g);
 		m->payload = tw_block_keep(a.wire);
 		m->h.payload = (uint32_t)a.wire->bytes;
@@ -144,7 +150,7 @@ void tw_shard_answer_unchanged(struct shard *s, struct tw_context *ctx, uint32_t
 	if (!m)
 		return;
 	m->h.flags |= bad_flags(g);
-	tw_shard_reads(s, slot);
+	will_compute(s, slot);
 	tw_send(ctx, m);
 }
 
@@ -181,20 +187,21 @@ void tw_shard_stop(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 
 /* --- reading -------------------------------------------------------------------------------- */
 
-/* The view of an evaluation, if it is the one that is kept. */
+/* The view of an evaluation, if it is kept. */
 static void pull_pinned(struct shard *s, struct tw_context *ctx, const struct shard_worker *g,
 			const struct tw_body_pull *p)
 {
+	struct tw_block *view = tw_shard_kept_view(s, p->pin);
 	struct tw_msg *m;
 
-	if (p->pin != s->pin.want.pin || s->pin.state != PIN_KEPT)
+	if (!view)
 		return;
 	m = answer(s, ctx, g, TW_PARAMS, p->number);
 	if (!m)
 		return;
 	m->b.params.pin = p->pin;
 	m->h.flags = TW_FLAG_FREE;
-	m->payload = tw_block_keep(s->pin.view);
+	m->payload = tw_block_keep(view);
 	m->h.payload = (uint32_t)(s->slice.n * sizeof(float));
 	tw_send(ctx, m);
 }

@@ -43,7 +43,7 @@ void tw_shard_let_go(struct shard *s)
 	tw_shard_workers_release(s);
 	tw_bucket_release(s);
 	tw_clocks_release(&s->clocks, s->heap);
-	tw_shard_forget_view(s);
+	tw_shard_forget_views(s);
 	tw_slice_release(&s->slice);
 	s->queue = (struct shard_queue){ .first = 0 };
 	tw_shard_readers_release(s);
@@ -309,6 +309,15 @@ void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uin
 
 /* --- parts of a cut ----------------------------------------------------------------------- */
 
+/* The run is over, and what was applied after this view does not count. */
+static void deliver(struct shard *s, uint64_t pin)
+{
+	struct tw_block *view = pin ? tw_shard_kept_view(s, pin) : NULL;
+
+	if (view && view != s->slice.w)
+		tw_slice_replace(&s->slice, tw_block_keep(view));
+}
+
 void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	struct tw_msg *out;
@@ -317,6 +326,7 @@ void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	if (m->b.snap.flush && s->bucket.count)
 		tw_bucket_flush(s, ctx);
+	deliver(s, m->b.snap.pin);
 	if (!m->b.snap.part)
 		return;
 	out = tw_shard_to_master(s, ctx, TW_PART);

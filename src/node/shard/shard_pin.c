@@ -4,6 +4,8 @@
  * Responsible for (10) of the rules in shard.c. */
 #include "node/shard/shard.h"
 
+#include "base/grow.h"
+
 #include <xxhash.h>
 
 /* What is in the parameters now. */
@@ -33,24 +35,54 @@ static void tell_pin(struct shard *s, struct tw_context *ctx, const struct tw_bo
 	tw_send(ctx, m);
 }
 
-void tw_shard_forget_view(struct shard *s)
+static struct shard_pin *find(const struct shard *s, uint64_t pin)
 {
-	tw_block_drop(s->pin.view);
-	s->pin = (struct shard_pin){ .state = PIN_NONE };
+	for (size_t k = 0; k < s->pins.count; k++)
+		if (s->pins.at[k].want.pin == pin)
+			return &s->pins.at[k];
+	return NULL;
 }
 
-void tw_shard_keep_view(struct shard *s, struct tw_context *ctx)
+struct tw_block *tw_shard_kept_view(const struct shard *s, uint64_t pin)
 {
-	struct shard_pin *p = &s->pin;
+	const struct shard_pin *p = find(s, pin);
 
-	if (p->state != PIN_AWAITED || s->slice.round < p->want.round ||
-	    s->slice.tally.samples < p->want.samples)
-		return;
+	return p && p->state == PIN_KEPT ? p->view : NULL;
+}
+
+/* Those up to this number go, and whatever another master has asked for. */
+static void release(struct shard *s, uint64_t pin)
+{
+	size_t left = 0;
+
+	for (size_t k = 0; k < s->pins.count; k++) {
+		struct shard_pin *p = &s->pins.at[k];
+
+		if (p->want.pin > pin && p->want.pin >> 32 == pin >> 32)
+			s->pins.at[left++] = *p;
+		else
+			tw_block_drop(p->view);
+	}
+	s->pins.count = left;
+}
+
+void tw_shard_forget_views(struct shard *s)
+{
+	for (size_t k = 0; k < s->pins.count; k++)
+		tw_block_drop(s->pins.at[k].view);
+	s->heap->put(s->heap, s->pins.at);
+	s->pins = (struct shard_pins){ .at = NULL };
+}
+
+/* Keep it if the time has come; false: it has not. */
+static bool keep_view(struct shard *s, struct tw_context *ctx, struct shard_pin *p)
+{
+	if (s->slice.round < p->want.round || s->slice.tally.samples < p->want.samples)
+		return false;
 	p->view = tw_slice_snapshot(&s->slice);
 	if (!p->view) {
-		tw_shard_forget_view(s);
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory to pin a version");
-		return;
+		return false;
 	}
 	p->state = PIN_KEPT;
 	p->has = in_view(s, p->want.pin, TW_PIN_KEEP);
@@ -58,17 +90,43 @@ void tw_shard_keep_view(struct shard *s, struct tw_context *ctx)
 		p->has.digest = XXH3_64bits_withSeed(p->view->data, s->slice.n * sizeof(float),
 						     s->index + 1);
 	tell_pin(s, ctx, &p->has);
+	return true;
+}
+
+void tw_shard_keep_views(struct shard *s, struct tw_context *ctx)
+{
+	for (size_t k = 0; k < s->pins.count; k++) {
+		struct shard_pin *p = &s->pins.at[k];
+
+		if (p->state == PIN_AWAITED && !keep_view(s, ctx, p))
+			return; /* those after it want more */
+	}
 }
 
 static void keep(struct shard *s, struct tw_context *ctx, const struct tw_body_pin *b)
 {
-	if (b->pin == s->pin.want.pin && s->pin.state == PIN_KEPT) { /* the answer was lost */
-		tell_pin(s, ctx, &s->pin.has);
+	struct shard_pin *p = find(s, b->pin);
+	size_t k = s->pins.count;
+
+	if (p && p->state == PIN_KEPT) { /* the answer was lost, or came too early */
+		tell_pin(s, ctx, &p->has);
 		return;
 	}
-	tw_shard_forget_view(s);
-	s->pin = (struct shard_pin){ .state = PIN_AWAITED, .want = *b };
-	tw_shard_keep_view(s, ctx);
+	if (!p) {
+		if (k && s->pins.at[0].want.pin >> 32 != b->pin >> 32)
+			tw_shard_forget_views(s); /* of a master before this one */
+		k = s->pins.count;
+		if (!TW_GROW(s->heap, s->pins.at, s->pins.room, k, k + 1)) {
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory to pin a version");
+			return;
+		}
+		for (; k && s->pins.at[k - 1].want.pin > b->pin; k--)
+			s->pins.at[k] = s->pins.at[k - 1];
+		s->pins.count++;
+		p = &s->pins.at[k];
+	}
+	*p = (struct shard_pin){ .state = PIN_AWAITED, .want = *b };
+	keep_view(s, ctx, p);
 }
 
 void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
@@ -84,8 +142,7 @@ void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 		tell_pin(s, ctx, &now);
 		return;
 	case TW_PIN_RELEASE:
-		if (b->pin == s->pin.want.pin)
-			tw_shard_forget_view(s);
+		release(s, b->pin);
 		return;
 	case TW_PIN_KEEP:
 		keep(s, ctx, b);

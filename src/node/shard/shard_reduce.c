@@ -358,7 +358,7 @@ bool tw_reduce_input(const struct shard *s, const struct shard_reduce *r, struct
 		return c;
 	}
 	if (r->what == TW_FORM_VIEWS)
-		b = s->pin.view;
+		b = s->pins.count ? s->pins.at[0].view : NULL;
 	if (b)
 		*out = (struct reduce_input){
 			.block = b,
@@ -610,8 +610,12 @@ static void view_mean(struct shard *s, const struct shard_reduce *r, struct tw_c
 		tw_reduce_fail(s, ctx, TW_NO_MEMORY);
 		return;
 	}
-	tw_block_drop(s->pin.view);
-	s->pin.view = b;
+	if (!s->pins.count || !s->pins.at[0].view) { /* nobody evaluates it any more */
+		tw_block_drop(b);
+		return;
+	}
+	tw_block_drop(s->pins.at[0].view);
+	s->pins.at[0].view = b;
 }
 
 void tw_reduce_advance(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,

@@ -273,7 +273,7 @@ void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count
 						.round = s->slice.round - 1,
 						.count = count,
 						.version = s->slice.version.n });
-	tw_shard_keep_view(s, ctx);
+	tw_shard_keep_views(s, ctx);
 	drop_late(s, ctx);
 	s->queue.due = true;
 	tw_shard_release(s, ctx);
