@@ -12,6 +12,7 @@
 #ifndef TW_BASE_PRINTABLE_H
 #define TW_BASE_PRINTABLE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,5 +31,11 @@ void tw_printable(char *text);
  * at least 4.  Returns out. */
 const char *tw_show_in(const char *text, size_t bytes, char *out, size_t room);
 struct tw_printable tw_show(const char *text);
+
+/* A number for printf: what is not a number has no sign, so that it is "nan" on every machine. */
+static inline double tw_unsigned_nan(double x)
+{
+	return isnan(x) ? (double)NAN : x;
+}
 
 #endif

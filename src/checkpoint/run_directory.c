@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 #define RESULT_MOST ((size_t)64 << 20)
-#define HEAD        "# A run of thalweg; world %s; job %s."
+#define HEAD        "# A run of thalweg; world %s; job %s"
+#define DEFAULTS    "; defaults %d."
 
 struct tw_run_directory {
 	int fd, lock;
@@ -122,6 +123,29 @@ static enum tw_status read_owner(struct tw_run_directory *r, struct owner *o, st
 	}
 	o->text = strchr(line, '\n') + 1;
 	return TW_OK;
+}
+
+bool tw_run_directory_is_former(const char *path)
+{
+	struct tw_run_directory r = { .path = (char *)path };
+	struct owner o = { .file = NULL };
+	int defaults = 1;
+	bool former;
+
+	r.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r.fd < 0)
+		return false;
+	former = has(&r, "job.yaml") && read_owner(&r, &o, NULL) == TW_OK;
+	if (former) {
+		const char *line = (const char *)o.file->data, *end = strchr(line, ';');
+
+		while (end && end < o.text && sscanf(end, DEFAULTS, &defaults) != 1)
+			end = strchr(end + 1, ';');
+		former = defaults < 2;
+		tw_block_drop(o.file);
+	}
+	close(r.fd);
+	return former;
 }
 
 /* A line of an explained job: "  rate: 0.1" inside "update:" is at update.rate. */
@@ -283,8 +307,13 @@ static enum tw_status write_job(struct tw_run_directory *r, const struct tw_job 
 	char *text = NULL;
 	enum tw_status status;
 	char hash[TW_SHA_TEXT];
-	const int n = asprintf(&text, HEAD "\n%s", tw_job_world(job->world),
-			       tw_sha_text(&job->plan.checkpoint.job_hash, hash), r->job_text);
+	char defaults[32] = ".";
+	int n;
+
+	if (!job->former)
+		snprintf(defaults, sizeof defaults, DEFAULTS, TW_JOB_DEFAULTS);
+	n = asprintf(&text, HEAD "%s\n%s", tw_job_world(job->world),
+		     tw_sha_text(&job->plan.checkpoint.job_hash, hash), defaults, r->job_text);
 
 	if (n < 0)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");

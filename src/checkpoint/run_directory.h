@@ -3,7 +3,8 @@
  * to it.
  *
  *	lock         held (flock) while a run uses the directory
- *	job.yaml     the job with everything spelled out, under a line that names world and hash
+ *	job.yaml     the job with everything spelled out, under a line that names world, hash and
+ *	             which defaults it was read with
  *	log.jsonl    evaluations, views, checkpoints, one JSON object per line
  *	ckpt-<n>/    see checkpoint_directory.h
  *	diverged     the run diverged and is not finished: it may go on with a lower rate
@@ -18,6 +19,10 @@
 #include <jansson.h>
 
 struct tw_run_directory;
+
+/* Does it have a run with the defaults from before TW_JOB_DEFAULTS?  False too if it is
+ * nothing of the kind. */
+bool tw_run_directory_is_former(const char *path);
 
 /* Make or enter the directory for `job`.  An unfinished run of the same job in the same world is
  * gone on with; one that diverged may have another update.rate and update.clip then, and a finished

@@ -2,6 +2,7 @@
 /* run_job.c - what the verbs that run a job have in common: a job, a world, a result. */
 #include "cli/run_job.h"
 
+#include "checkpoint/run_directory.h"
 #include "cli/signals.h"
 #include "cli/summary.h"
 #include "cli/terminal.h"
@@ -107,11 +108,16 @@ enum tw_status tw_work_read_ranks(const struct tw_call *call, const char *path,
 				  struct tw_job **out, struct tw_error *why)
 {
 	const struct tw_work_flags *f = call->flags;
+	const struct tw_job_text how = { .set = f->set.at,
+					 .sets = f->set.count,
+					 .environ_ = (const char *const *)environ,
+					 .ranks = ranks,
+					 .former = dir && !f->again &&
+						   tw_run_directory_is_former(dir) };
 	enum tw_status status = check_flags(f, dir, why);
 
 	if (status == TW_OK)
-		status = tw_job_read_ranks(path, f->set.at, f->set.count,
-					   (const char *const *)environ, world, ranks, out, why);
+		status = tw_job_read_file(path, &how, world, out, why);
 	if (status == TW_OK)
 		(*out)->listener = (struct tw_data_listener){ tw_terminal_reading, call->terminal };
 	if (status == TW_OK && (*out)->compare.given)

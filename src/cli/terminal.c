@@ -2,6 +2,8 @@
 /* terminal.c - what goes to stderr: log lines, and one progress line where there is a terminal. */
 #include "cli/terminal.h"
 
+#include "base/printable.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,13 +81,14 @@ void tw_terminal_text(const struct tw_progress *p, char *out, size_t room)
 {
 	const bool optimises = p->evaluations > 0;
 	char left[32];
-	size_t n = optimises ? (size_t)snprintf(out, room,
-						"iteration %llu, %llu evaluations, gradient %.3g, "
-						"step %.3g",
-						(unsigned long long)p->iterations,
-						(unsigned long long)p->evaluations, p->gradient,
-						p->step)
-			     : (size_t)snprintf(out, room, "epoch %.2f", p->epochs);
+	size_t n =
+		optimises ? (size_t)snprintf(out, room,
+					     "iteration %llu, %llu evaluations, gradient %.3g, "
+					     "step %.3g",
+					     (unsigned long long)p->iterations,
+					     (unsigned long long)p->evaluations,
+					     tw_unsigned_nan(p->gradient), tw_unsigned_nan(p->step))
+			  : (size_t)snprintf(out, room, "epoch %.2f", p->epochs);
 
 	if (n < room && p->positions && !optimises && p->epochs > 0.0)
 		n += (size_t)snprintf(out + n, room - n, " (%.0f %%)",

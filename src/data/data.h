@@ -38,6 +38,15 @@ void tw_data_close(struct tw_data *d); /* NULL is allowed */
 /* The set, or one with count 0. */
 const struct tw_samples *tw_data_set(const struct tw_data *d, enum tw_data_set set);
 
+/* Of one value that is to be predicted, over the training set. */
+struct tw_target_scale {
+	uint32_t target; /* its number */
+	double mean, deviation;
+};
+/* Are there targets far from mean 0 and deviation 1, so that rates which usually work do not?  *out
+ * is the one that is furthest; written only then. */
+bool tw_data_targets_are_far(const struct tw_data *d, struct tw_target_scale *out);
+
 /* Some samples of a set.  Sample k of the batch is set->...[index[k]]; `position` is the global
  * position of sample 0 (position + k is that of sample k) and is what augmentation is drawn for. */
 struct tw_batch {

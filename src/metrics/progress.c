@@ -2,6 +2,8 @@
 /* progress.c - listens to a run: how far it is, for people, and log.jsonl, for programs. */
 #include "metrics/progress.h"
 
+#include "base/printable.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -210,13 +212,15 @@ static void detail(const struct tw_watch *w, const struct tw_note *n)
 	case TW_NOTE_EVAL:
 		tw_log_line(w->log, TW_DEBUG, "run",
 			    "%.3f s: evaluation after %.4g epochs: loss %.6g", at,
-			    n->label.samples / (double)w->plan->problem.samples, n->value);
+			    n->label.samples / (double)w->plan->problem.samples,
+			    tw_unsigned_nan(n->value));
 		return;
 	case TW_NOTE_ITERATION:
 		tw_log_line(w->log, TW_DEBUG, "run",
 			    "%.3f s: iteration %" PRIu64 ": loss %.9g, gradient %.3g, step %.3g, "
 			    "%" PRIu64 " evaluations",
-			    at, n->seq, n->value, n->extra, n->label.rate, n->from);
+			    at, n->seq, tw_unsigned_nan(n->value), tw_unsigned_nan(n->extra),
+			    n->label.rate, n->from);
 		return;
 	case TW_NOTE_VIEW:
 		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: view %u: %u workers live", at,
@@ -262,6 +266,7 @@ static void refused(struct tw_watch *w, const struct tw_note *n)
 static void evaluation(struct tw_watch *w, const struct tw_note *n)
 {
 	const double epochs = n->label.samples / (double)w->plan->problem.samples;
+	const double loss = tw_unsigned_nan(n->value);
 	json_t *line;
 
 	w->evaluated = true;
@@ -271,9 +276,9 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 		w->diverged = true; /* no step leads back from there */
 	if (w->network && n->at >= w->from && n->extra >= 0.0)
 		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f", epochs,
-			    n->value, n->extra);
+			    loss, n->extra);
 	else if (w->network && n->at >= w->from)
-		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g", epochs, n->value);
+		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g", epochs, loss);
 	line = json_pack("{s:f, s:I, s:o, s:o}", "seconds", run_seconds(w, w->pinned.clock),
 			 "bytes", (json_int_t)(w->pinned.bytes + w->earlier.bytes), "loss",
 			 real(n->value), "accuracy", n->extra < 0.0 ? json_null() : real(n->extra));

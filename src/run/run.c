@@ -6,6 +6,7 @@
 #include "graph/onednn.h"
 #include "checkpoint/model_card.h"
 #include "run/memory_check.h"
+#include "spec/field.h"
 #include "run/placement.h"
 #include "checkpoint/last_good_checkpoint.h"
 #include "run/result.h"
@@ -19,6 +20,8 @@
 #include "world/trace.h"
 #include "checkpoint/export.h"
 #include "run/open_engine.h"
+#include "engine/network.h"
+#include "spec/suggest.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -356,6 +359,15 @@ static enum tw_status make_result(struct run *r, bool diverged, json_t **result,
 	return tw_result_make(r->job, &r->ran, &facts, result, why);
 }
 
+/* A rate to try after one that was too high: a tenth of it, and never more than the usual one. */
+static double lower_rate(const struct tw_job *job)
+{
+	const struct tw_rule *rule = tw_rule_find(job->update.rule);
+	const double tenth = job->update.schedule.rate / 10.0;
+
+	return rule && tenth > rule->rate.standard ? rule->rate.standard : tenth;
+}
+
 /* What to do after a divergence: in the same directory it works as it is said here. */
 static void remedy(const struct run *r, char *out, size_t room)
 {
@@ -364,13 +376,13 @@ static void remedy(const struct run *r, char *out, size_t room)
 
 	if (!r->dir) {
 		snprintf(out, room, "use a lower rate, such as update.rate=%g (it is %g)",
-			 rate / 10.0, rate);
+			 lower_rate(r->job), rate);
 		return;
 	}
 	n = (size_t)snprintf(out, room,
 			     "run the same command again with a lower rate, such as --set "
 			     "update.rate=%g (it is %g), or with --set update.clip=1: ",
-			     rate / 10.0, rate);
+			     lower_rate(r->job), rate);
 	if (r->ran.totals.cut)
 		snprintf(out + n, room - n, "it resumes from %.200s/ckpt-%" PRIu64,
 			 tw_run_directory_path(r->dir), r->ran.totals.cut);
@@ -378,15 +390,38 @@ static void remedy(const struct run *r, char *out, size_t room)
 		snprintf(out + n, room - n, "it starts over, because no checkpoint is usable");
 }
 
+/* What else helps: targets of the usual size, and a rule that does not mind the size of gradients.
+ */
+static void other_remedies(const struct run *r, char *out, size_t room)
+{
+	const struct tw_data *d = tw_network_data(r->engine);
+	const struct tw_rule *rule = tw_rule_find(r->job->update.rule);
+	struct tw_target_scale s;
+	char rules[120];
+	size_t n = 0;
+
+	*out = '\0';
+	if (r->job->data.from && d && tw_data_targets_are_far(d, &s))
+		n = (size_t)snprintf(out, room,
+				     "; scale the targets to about 0 and 1 in the data (mean %.3g, "
+				     "deviation %.3g)",
+				     s.mean, s.deviation);
+	if (rule && !(rule->traits & TW_RULE_NORMALISES) && !tw_plan_optimises(&r->job->plan))
+		snprintf(out + n, room - n, "; or start another run with update.rule: %s",
+			 tw_suggest(r->job, "[normalising rule]", rules, sizeof rules));
+}
+
 /* Parameters stay finite, since what is not is refused; but there is nothing more to learn. */
 static enum tw_status diverged(const struct run *r, struct tw_error *why)
 {
-	char what[450];
+	char what[450], also[400];
 
 	remedy(r, what, sizeof what);
+	other_remedies(r, also, sizeof also);
 	return tw_fail(why, TW_REFUSED,
-		       "training diverged after %.4g epochs: the loss is not a number any more; %s",
-		       r->ran.totals.applied / (double)r->job->plan.problem.samples, what);
+		       "training diverged after %.4g epochs: the loss is not a number any more; "
+		       "%s%s",
+		       r->ran.totals.applied / (double)r->job->plan.problem.samples, what, also);
 }
 
 /* It is no result to be kept.  The directory is left so that training can resume with another rate:

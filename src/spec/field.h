@@ -97,6 +97,8 @@ enum tw_status tw_job_build_graph(const struct tw_job *job, const struct tw_data
 enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *g,
 				     struct tw_error *why);
 
+/* "0.001; usually 1e-05 to 0.01": the rates of a rule, for people. */
+const char *tw_rule_rates(const struct tw_rule *rule, char *out, size_t room);
 /* Shards of so many parameters, where the job does not say. */
 uint32_t tw_job_usual_shards(const struct tw_job *job, size_t total);
 /* The line's contributions per update: 1, or what the gate collects. */

@@ -181,8 +181,9 @@ static enum tw_status clip_of_sum(void *base, uint32_t workers, struct tw_error 
 const struct tw_option tw_update_rows[] = {
 	TW_OPTION(U, rule, TW_TEXT, "sgd", NULL, 0, 0,
 		  "what a gradient does to the parameters; see the rules"),
-	TW_OPTION_AS(U, schedule.rate, "rate", TW_F64, "0.1", NULL, 0, 1e6, "the learning rate"),
-	TW_OPTION(U, decay, TW_F64, "0", NULL, 0, 1e6, "weight decay; 0: none"),
+	TW_OPTION_AS(U, schedule.rate, "rate", TW_F64, "0.1", NULL, 0, 1e6,
+		     "the learning rate (default: that of the rule, see the rules; of sgd 0.1)"),
+	TW_OPTION(U, decay, TW_F64, "0", NULL, 0, 1e6, "weight decay; 0: none", .example = "1e-4"),
 	TW_OPTION(U, clip, TW_F64, "0", "norm", 0, LARGE,
 		  "maximum norm of a gradient; workers clip longer ones; 0: no clipping",
 		  .example = "5"),
@@ -286,8 +287,9 @@ static enum tw_status alpha_of_elasticity(void *base, uint32_t workers, struct t
 const struct tw_option tw_strategy_rows[] = {
 	TW_OPTION(S, name, TW_TEXT, "", NULL, 0, 0,
 		  "a preset whose fields this strategy starts from; see the presets"),
-	TW_OPTION(S, gate, TW_TEXT, "async", NULL, 0, 0,
-		  "when a contribution is applied and when a worker may continue; see the gates"),
+	TW_OPTION(S, gate, TW_TEXT, "bsp", NULL, 0, 0,
+		  "when a contribution is applied and when a worker may continue; see the gates "
+		  "(default where another field cannot be combined with rounds: async)"),
 	TW_OPTION(S, staleness, TW_TEXT, "none", NULL, 0, 0,
 		  "how a late gradient is corrected; see the staleness policies"),
 	TW_OPTION_CHOICE(S, send, "send", "gradient", sends,
@@ -459,7 +461,8 @@ const struct tw_section tw_sections[] = {
 	{ "update", "What a gradient does to the parameters." },
 	{ "cluster", "The workers and servers, and the timeouts between them." },
 	{ "strategy", "How workers and shards exchange gradients and parameters: the name of a "
-		      "preset, or a mapping that may start from one." },
+		      "preset, or a mapping that may start from one. Without it a job is "
+		      "synchronous (ssgd), unless another field cannot be combined with rounds." },
 	{ "optimiser", "A batch method with a line search, in place of update and strategy: its "
 		       "name, or a mapping." },
 	{ "checkpoint", "When checkpoints are written, and how many are kept." },
@@ -776,6 +779,14 @@ enum tw_status tw_job_refuse(const struct tw_job *job, struct tw_error *why, con
 	vsnprintf(reason, sizeof reason, format, args);
 	va_end(args);
 	return tw_fail(why, TW_BAD_INPUT, "%.300s: %s: %s", place_of(job, path), path, reason);
+}
+
+const char *tw_rule_rates(const struct tw_rule *rule, char *out, size_t room)
+{
+	const struct tw_usual_rate *r = &rule->rate;
+
+	snprintf(out, room, "%g; usually %g to %g", r->standard, r->low, r->high);
+	return out;
 }
 
 enum tw_status tw_job_warn(struct tw_job *job, const char *format, ...)

@@ -335,12 +335,15 @@ static size_t topic_entry(FILE *out, const char *word, size_t found)
 {
 	struct tw_choice c;
 	size_t n = 0;
+	char rates[80];
 
 	for (size_t k = 0; tw_choice_at(k, &c); k++) {
 		if (!c.what || strcmp(c.name, word) != 0)
 			continue;
 		fprintf(out, "%s%s - %s: %s\n", found + n++ ? "\n" : "", c.name, c.what, c.help);
 		as_yaml(out, c.field, c.name);
+		if (strcmp(c.field, "update.rule") == 0)
+			line(out, "rate", tw_rule_rates(tw_rule_find(c.name), rates, sizeof rates));
 		own_rows(out, c.prefix, c.rows);
 	}
 	return n;

@@ -206,6 +206,9 @@ struct tw_job {
 	 * are the runner's. */
 	struct tw_plan plan;
 
+	/* Defaults are those of runs whose directory does not name TW_JOB_DEFAULTS. */
+	bool former;
+
 	/* What the world should say on stderr before it starts, one line each. */
 	const char **warning;
 	size_t warnings;
@@ -217,6 +220,10 @@ struct tw_job {
 	size_t fields;
 };
 
+/* Which defaults a job is read with; a run directory says it, so that a run that began with others
+ * resumes with these.  Number 1, which no directory names: gate: async, rate: 0.1 for all rules. */
+#define TW_JOB_DEFAULTS 2
+
 /* Read, complete and check the job at `path` ("-": standard input).  `set`: n texts
  * "path=value"; `environ_`: NULL-terminated "NAME=value" texts, or NULL for none.  On success
  * *out is the caller's (tw_job_free).  On failure *why is one sentence that names place, field,
@@ -224,12 +231,6 @@ struct tw_job {
 enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
 			   const char *const *environ_, enum tw_world_kind world,
 			   struct tw_job **out, struct tw_error *why);
-/* The same where a launcher has started `ranks` processes: if the job does not say how many
- * workers it has, each of them is one, and in the world mpi each is a server if there are as many
- * shards. */
-enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_t n,
-				 const char *const *environ_, enum tw_world_kind world,
-				 uint32_t ranks, struct tw_job **out, struct tw_error *why);
 /* The same for text in memory; `name` is what errors call it. */
 enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes,
 				const char *const *set, size_t n, const char *const *environ_,
@@ -249,8 +250,17 @@ struct tw_job_text {
 		const struct tw_tree *node;
 	} * change;
 	size_t changes;
-	uint32_t ranks; /* as in tw_job_read_ranks; 0: no launcher */
+	/* So many processes were started by a launcher: if the job does not say how many workers it
+	 * has, each of them is one, and in the world mpi each is a server if there are as many
+	 * shards.  0: there is no launcher. */
+	uint32_t ranks;
+	bool former;   /* as the job's */
+	bool compared; /* it is one of several, and what is refused points to compare.methods */
 };
+/* The file at `path` as tw_job_read; `how` has all but name, text and bytes. */
+enum tw_status tw_job_read_file(const char *path, const struct tw_job_text *how,
+				enum tw_world_kind world, struct tw_job **out,
+				struct tw_error *why);
 enum tw_status tw_job_read_changed(const struct tw_job_text *from, enum tw_world_kind world,
 				   struct tw_job **out, struct tw_error *why);
 /* The text of the file at `path` ("-": standard input), for free(). */
@@ -295,8 +305,10 @@ struct tw_preset {
 	const char *fields;  /* YAML: a mapping of sections */
 	const char *between; /* fields added when strategy.fetch is above 1 */
 	bool any_rule;       /* its rule is only what the paper used; another may be given */
+	bool standard;       /* what a job without a section strategy trains with; one has it */
 };
 extern const struct tw_preset tw_presets[]; /* name NULL at the end */
 const struct tw_preset *tw_preset_find(const char *name);
+const struct tw_preset *tw_preset_standard(void);
 
 #endif

@@ -352,6 +352,35 @@ static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset 
 	return TW_OK;
 }
 
+static const char *at_once_gate(void)
+{
+	size_t k = 0;
+
+	while (tw_gate_all[k]->traits & TW_GATE_NOT_AT_ONCE)
+		k++;
+	return tw_gate_all[k]->name;
+}
+
+/* What was not said of the strategy: all of it, or its gate.  An optimiser has none. */
+enum tw_status tw_read_standard(struct tw_reading *r)
+{
+	const struct tw_tree like = { .origin = TW_FROM_PRESET, .place = r->job->file };
+	const struct tw_tree *strategy = tw_tree_child(r->root, "strategy");
+	const struct tw_tree *optimiser = tw_tree_at(r->root, "optimiser.name");
+
+	if (tw_tree_at(r->root, "strategy.name") || tw_tree_at(r->root, "strategy.gate") ||
+	    (optimiser && !(optimiser->kind == TW_TREE_TEXT && !strcmp(optimiser->text, "none"))))
+		return TW_OK;
+	if (strategy && strategy->kind != TW_TREE_MAP && !tw_tree_is_null(strategy))
+		return TW_OK; /* refused later */
+	r->stood = true;
+	if (r->standard == TW_STANDARD_AT_ONCE)
+		return put_text(r, r->root, "strategy.gate", &like, at_once_gate());
+	if (!strategy || !strategy->first)
+		return put_text(r, r->root, "strategy.name", &like, tw_preset_standard()->name);
+	return TW_OK;
+}
+
 enum tw_status tw_read_preset(struct tw_reading *r)
 {
 	const struct tw_tree *name = tw_tree_at(r->root, "strategy.name"), *fetch;

@@ -709,14 +709,76 @@ static enum tw_status check_parts(struct tw_job *job, struct tw_error *why)
 		(unsigned long long)((p->problem.border[p->problem.shards] + most - 1) / most));
 }
 
-/* What the source found odd is the job's to say. */
+#define FAR_OUTSIDE 3.0 /* times the end of a range */
+
+/* One rate of a network; made-up problems have scales of their own. */
+static enum tw_status judge_rate(struct tw_job *job, const char *path, double rate,
+				 const struct tw_rule *rule)
+{
+	const struct tw_usual_rate *u = &rule->rate;
+	const bool high = rate > FAR_OUTSIDE * u->high, low = rate < u->low / FAR_OUTSIDE;
+
+	if (!(u->high > 0) || !(rate > 0) || !(high || low))
+		return TW_OK;
+	return tw_job_warn(
+		job,
+		"%s: %g is far %s what %s usually takes (%g to %g); without the field it "
+		"is %g",
+		path, rate, high ? "above" : "below", rule->name, u->low, u->high, u->standard);
+}
+
+static enum tw_status warn_rates(struct tw_job *job)
+{
+	const struct tw_plan *p = &job->plan;
+	const bool own = p->local.rule && job->strategy.local_rate > 0;
+	enum tw_status st = TW_OK;
+
+	if (!tw_plan_optimises(p))
+		st = judge_rate(job, "update.rate", job->update.schedule.rate,
+				tw_rule_find(job->update.rule));
+	if (st == TW_OK && own)
+		st = judge_rate(job, "strategy.local.rate", job->strategy.local_rate,
+				p->local.rule);
+	return st;
+}
+
+/* Targets of another scale make other gradients: what to do about it. */
+static enum tw_status warn_targets(struct tw_job *job, const struct tw_data *d)
+{
+	struct tw_target_scale s;
+	const char *name = "";
+	double unit;
+
+	if (!tw_data_targets_are_far(d, &s))
+		return TW_OK;
+	if (d->names.answer)
+		name = d->names.answer[s.target];
+	else if (d->names.label)
+		name = d->names.label;
+	unit = pow(10, round(log10(s.deviation > 0 ? s.deviation : fabs(s.mean))));
+	return tw_job_warn(
+		job,
+		"data: the target%s%s has mean %.3g and deviation %.3g, far from 0 and 1, "
+		"so the loss is far from its usual size and usual rates may diverge; "
+		"write (value - %.3g) / %g into the data instead",
+		*name ? " " : "", name, s.mean, s.deviation, s.mean, unit);
+}
+
+/* What is odd about the data, and about rates for it.  It is said where the data was read: those
+ * who join know nothing of the job that its master does not. */
 static enum tw_status warn_data(struct tw_job *job, const struct tw_data *d, struct tw_error *why)
 {
-	for (unsigned k = 0; d && d->warnings && k < d->warnings->count; k++)
-		if (tw_job_warn(job, "%s", d->warnings->text[k]) != TW_OK)
-			return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its warnings",
-				       job->file);
-	return TW_OK;
+	enum tw_status st = TW_OK;
+
+	if (!d || !d->warnings)
+		return TW_OK;
+	for (unsigned k = 0; k < d->warnings->count && st == TW_OK; k++)
+		st = tw_job_warn(job, "%s", d->warnings->text[k]);
+	if (st == TW_OK)
+		st = warn_targets(job, d);
+	if (st == TW_OK)
+		st = warn_rates(job);
+	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s: no memory for its warnings", job->file);
 }
 
 /* The same words about other data are another job. */

@@ -13,7 +13,8 @@ const struct tw_preset tw_presets[] = {
 	  .name = "ssgd",
 	  .paper = "synchronous SGD",
 	  .help = "averages the gradients of all workers in every round",
-	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none}\n" },
+	  .fields = "strategy: {gate: bsp, apply: sum, staleness: none}\n",
+	  .standard = true },
 	{ .name = "backup",
 	  .paper = "Chen, Pan, Monga, Bengio, Jozefowicz 2016",
 	  .help = "synchronous rounds that average gradients and do not wait for the slowest "
@@ -271,6 +272,15 @@ const struct tw_preset tw_presets[] = {
 	  .fields = "optimiser: {name: lbfgs}\n" },
 	{ .name = NULL },
 };
+
+const struct tw_preset *tw_preset_standard(void)
+{
+	const struct tw_preset *p = tw_presets;
+
+	while (!p->standard)
+		p++;
+	return p;
+}
 
 const struct tw_preset *tw_preset_find(const char *name)
 {

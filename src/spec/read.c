@@ -151,6 +151,8 @@ static enum tw_status build(struct tw_reading *r, const struct tw_job_text *from
 	if (st == TW_OK)
 		st = tw_read_sections(r);
 	if (st == TW_OK)
+		st = tw_read_standard(r);
+	if (st == TW_OK)
 		st = tw_read_preset(r);
 	if (st == TW_OK)
 		st = tw_read_bind(r);
@@ -179,12 +181,16 @@ static enum tw_status build(struct tw_reading *r, const struct tw_job_text *from
 	return st;
 }
 
-enum tw_status tw_job_read_changed(const struct tw_job_text *from, enum tw_world_kind world,
-				   struct tw_job **out, struct tw_error *why)
+/* Read it with such a strategy where it does not say one; *stood: it did not. */
+static enum tw_status attempt(const struct tw_job_text *from, enum tw_world_kind world,
+			      enum tw_standard standard, bool *stood, struct tw_job **out,
+			      struct tw_error *why)
 {
 	struct tw_error said = { 0 };
 	struct tw_job *job = tw_heap_zeros(&tw_heap_system, sizeof *job);
-	struct tw_reading r = { .job = job, .why = &said };
+	struct tw_reading r = {
+		.job = job, .why = &said, .standard = standard, .compared = from->compared
+	};
 	struct tw_text_source source = { .origin = TW_FROM_FILE };
 	char shown[280];
 	enum tw_status st = TW_NO_MEMORY;
@@ -195,6 +201,7 @@ enum tw_status tw_job_read_changed(const struct tw_job_text *from, enum tw_world
 	r.keep = &job->arena;
 	job->world = world;
 	job->ranks = from->ranks;
+	job->former = from->former;
 	job->file = source.name =
 		tw_arena_text(r.keep, tw_tree_show(from->name, shown, sizeof shown));
 	job->field = r.field = tw_arena_get(r.keep, TW_FIELDS_MAX * sizeof *r.field);
@@ -213,6 +220,25 @@ enum tw_status tw_job_read_changed(const struct tw_job_text *from, enum tw_world
 	}
 	tw_job_free(job);
 	return tw_fail(why, st, "%s", said.text);
+}
+
+/* Where nothing is said of the gate, a job that cannot have rounds may still be one without rounds.
+ * One that is neither hears why not, of that attempt which does not blame the gate. */
+enum tw_status tw_job_read_changed(const struct tw_job_text *from, enum tw_world_kind world,
+				   struct tw_job **out, struct tw_error *why)
+{
+	struct tw_error said = { 0 }, then = { 0 };
+	bool stood = false;
+	enum tw_status st =
+		attempt(from, world, from->former ? TW_STANDARD_AT_ONCE : TW_STANDARD_ROUNDS,
+			&stood, out, &said);
+
+	if (st == TW_BAD_INPUT && stood && !from->former) {
+		st = attempt(from, world, TW_STANDARD_AT_ONCE, &stood, out, &then);
+		if (st != TW_OK && !strstr(then.text, ": strategy.gate: "))
+			said = then;
+	}
+	return st == TW_OK ? st : tw_fail(why, st, "%s", said.text);
 }
 
 enum tw_status tw_job_read_text(const char *name, const char *text, size_t bytes,
@@ -290,18 +316,14 @@ enum tw_status tw_job_load(const char *path, char **text, size_t *bytes, struct 
 	return st;
 }
 
-enum tw_status tw_job_read_ranks(const char *path, const char *const *set, size_t n,
-				 const char *const *environ_, enum tw_world_kind world,
-				 uint32_t ranks, struct tw_job **out, struct tw_error *why)
+enum tw_status tw_job_read_file(const char *path, const struct tw_job_text *how,
+				enum tw_world_kind world, struct tw_job **out, struct tw_error *why)
 {
+	struct tw_job_text from = *how;
 	char *text = NULL;
-	struct tw_job_text from = { .name = strcmp(path, "-") == 0 ? "standard input" : path,
-				    .set = set,
-				    .sets = n,
-				    .environ_ = environ_,
-				    .ranks = ranks };
 	enum tw_status st = tw_job_load(path, &text, &from.bytes, why);
 
+	from.name = strcmp(path, "-") == 0 ? "standard input" : path;
 	from.text = text;
 	if (st == TW_OK)
 		st = tw_job_read_changed(&from, world, out, why);
@@ -313,5 +335,7 @@ enum tw_status tw_job_read(const char *path, const char *const *set, size_t n,
 			   const char *const *environ_, enum tw_world_kind world,
 			   struct tw_job **out, struct tw_error *why)
 {
-	return tw_job_read_ranks(path, set, n, environ_, world, 0, out, why);
+	const struct tw_job_text how = { .set = set, .sets = n, .environ_ = environ_ };
+
+	return tw_job_read_file(path, &how, world, out, why);
 }

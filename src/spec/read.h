@@ -8,17 +8,28 @@
 #define TW_FIELDS_MAX 256
 #define TW_PATH_ROOM  192
 
+/* What a strategy is of which the job does not say it (overrides.c). */
+enum tw_standard {
+	TW_STANDARD_ROUNDS,  /* the standard preset; a mapping without a gate has the gate's row */
+	TW_STANDARD_AT_ONCE, /* a gate that applies each contribution at once: other fields need it
+			      */
+};
+
 struct tw_reading {
 	struct tw_job *job;
 	struct tw_arena *keep;  /* the job's */
 	struct tw_tree *root;   /* all that was given, and then what a preset adds */
 	struct tw_field *field; /* the job's, TW_FIELDS_MAX of room */
 	struct tw_error *why;
+	enum tw_standard standard;
+	bool stood;    /* ... and it decided something */
+	bool compared; /* of tw_job_text */
 };
 
 /* In this order (overrides.c, variants.c, values.c): */
 enum tw_status tw_read_outside(struct tw_reading *r, const struct tw_job_text *from);
 enum tw_status tw_read_sections(struct tw_reading *r); /* no section is unknown */
+enum tw_status tw_read_standard(struct tw_reading *r);
 enum tw_status tw_read_preset(struct tw_reading *r);
 /* Choose the variants, and bring in the rows with their defaults. */
 enum tw_status tw_read_bind(struct tw_reading *r);

@@ -30,8 +30,7 @@ static const struct mark {
 	enum kind kind;
 	uint32_t with, without;
 } marks[] = {
-	{ "at-once gate", GATE, 0,
-	  TW_GATE_ROUNDS | TW_GATE_HOLDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS },
+	{ "at-once gate", GATE, 0, TW_GATE_NOT_AT_ONCE },
 	{ "holding gate", GATE, TW_GATE_HOLDS, TW_GATE_ROUNDS },
 	{ "round gate", GATE, TW_GATE_ROUNDS, 0 },
 	{ "whole-round gate", GATE, TW_GATE_ROUNDS | TW_GATE_IN_TURN, 0 },
@@ -42,6 +41,8 @@ static const struct mark {
 	  TW_RULE_PLAIN | TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER },
 	{ "turnable rule", RULE, TW_RULE_LINEAR, TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER },
 	{ "linear rule", RULE, TW_RULE_LINEAR, TW_RULE_PER_WORKER | TW_RULE_PREDICTS },
+	{ "normalising rule", RULE, TW_RULE_NORMALISES,
+	  TW_RULE_OWN_DECAY | TW_RULE_OWN_VIEW | TW_RULE_PREDICTS },
 	{ "rule with a worker's half", RULE, PREPARES, 0 },
 	{ "rule with a state", RULE, STATE, TW_RULE_PER_WORKER | TW_RULE_PREDICTS },
 	{ "idle policy", STALENESS, 0, CORRECTS },

@@ -132,6 +132,8 @@ static enum tw_status bind_update(struct tw_reading *r)
 	if (st != TW_OK)
 		return st;
 	job->plan.far.rule = tw_rule_find(rule);
+	if (!job->former)
+		job->update.schedule.rate = job->plan.far.rule->rate.standard;
 	return tw_read_variant(r, "update.", job->plan.far.rule->options,
 			       job->plan.far.rule->options_bytes, &job->plan.far.options);
 }

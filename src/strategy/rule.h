@@ -62,10 +62,18 @@ struct tw_prepare {
 	float before; /* the rate of the contribution before this one; 0 if there was none */
 };
 
+/* Rates that a rule takes with networks: what it has where the job says none, and the range in
+ * which those of papers and of other programs' defaults lie.  A rule that reads no rate has zeros.
+ */
+struct tw_usual_rate {
+	double standard, low, high;
+};
+
 struct tw_rule {
 	const char *name, *help;
 	const struct tw_option *options;
 	size_t options_bytes;
+	struct tw_usual_rate rate;
 	uint32_t traits;
 	uint32_t arrays;                /* of the shard's length */
 	const char *const *array_names; /* `arrays` of them, for checkpoints ("momentum") */

@@ -269,14 +269,15 @@ static void divergence_is_said(void **state)
 				job, scratch(), ways[k]),
 			1,
 			SAYS("training diverged", "the loss is not a number", "a lower rate",
-			     "1e+06", "--set update.rate=100000", "it starts over"));
+			     "1e+06", "--set update.rate=0.1", "it starts over"));
 		assert_false(exists("run/result.json"));
 		/* what is no use is not taken for the newest checkpoint */
 		refused(thalweg(NULL, "inspect %s/run --json", scratch()), 2,
 			SAYS("diverged and has no usable checkpoint"));
 	}
+	assert_null(strstr(thalweg(NULL, "sim %s -v", job)->err, "-nan"));
 	refused(thalweg(NULL, "sim %s -q", job), 1,
-		SAYS("training diverged", "a lower rate", "update.rate=100000"));
+		SAYS("training diverged", "a lower rate", "update.rate=0.1"));
 	refused(thalweg(NULL, "train %s --run %s/other -q --set update.rate=1e30", job, scratch()),
 		2, SAYS("update.rate: ", "from 0 to 1000000", "1e30"));
 	assert_false(exists("other"));

@@ -80,6 +80,7 @@ static void it_ends_as_if_resumed_by_hand(void **state)
 
 		s = thalweg(NULL, "sim %s --run %s/hand%zu --json", path, scratch(), k);
 		expect(s, 1);
+		has(s->err, "such as --set update.rate=0.1 (it is 100)"); /* 10 would not help */
 		r = object_of(s);
 		assert_true(json_is_true(json_object_get(r, "diverged")));
 		is(r, "restarts", 0);
@@ -187,6 +188,41 @@ static void without_a_checkpoint_it_is_the_plain_job(void **state)
 		"train examples/ssgd.yaml --processes --set train.on_divergence.restarts=1");
 }
 
+/* Prices of houses: the job is warned, and the advice after the divergence names the reasons. */
+static void targets_of_another_scale_are_named(void **state)
+{
+	char path[300];
+	const char *file;
+	const struct said *s;
+	FILE *f;
+
+	(void)state;
+	snprintf(path, sizeof path, "%s/prices.csv", scratch());
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "rooms,age,price\n");
+	for (int k = 0; k < 100; k++)
+		fprintf(f, "%d,%d,%d\n", 1 + k % 7, k % 50,
+			50000 + 30000 * (k % 7) - 500 * (k % 50));
+	fclose(f);
+	file = put_job(
+		"data: {source: csv, file: prices.csv, label: price, task: values, batch: 4}\n"
+		"model: {layers: [linear 8, relu, linear 1]}\nloss: mean-squared\n"
+		"train: {epochs: 20, seed: 1}\nupdate: {rate: 0.1}\n"
+		"cluster: {workers: 2}\n");
+	s = thalweg(NULL, "train %s --run %s/prices", file, scratch());
+	expect(s, 1);
+	has(s->err, "the target price has mean 1.2");
+	has(s->err, "into the data instead");
+	has(s->err, "training diverged after");
+	has(s->err, "; scale the targets to about 0 and 1 in the data (mean 1.2");
+	has(s->err, "; or start another run with update.rule: adagrad, adam, ");
+	/* and classes are none of this */
+	s = thalweg(at_once, "train - --run %s/classes", scratch());
+	expect(s, 1);
+	assert_null(strstr(s->err, "target"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +230,7 @@ int main(void)
 		cmocka_unit_test(stopping_does_not_matter),
 		cmocka_unit_test(when_all_restarts_are_used_it_has_failed),
 		cmocka_unit_test(without_a_checkpoint_it_is_the_plain_job),
+		cmocka_unit_test(targets_of_another_scale_are_named),
 	};
 
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

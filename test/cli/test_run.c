@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_run.c - results, exit codes and run directories of `sim` and `train`. */
 #include "cli/spawn.h"
+#include "kit/near.h"
 #include "spec/result_fields.h"
 
 #include <math.h>
@@ -490,6 +491,176 @@ static void stopped_and_resumed_is_the_same_run(void **state)
 	json_decref(whole);
 }
 
+/* A network that trains fast, and is evaluated on as many samples as it trains with. */
+static const char net[] = "data: {source: digits, count: 600, tests: 600, batch: 10}\n"
+			  "model: {name: mlp, hidden: [16]}\n"
+			  "train: {epochs: 3, seed: 1, evaluate: 0.1}\n"
+			  "update: {rate: 0.1}\n";
+
+/* The samples and the accuracies of all evaluations in a run's log; returns how many. */
+static size_t evaluations(const char *dir, double samples[], double accuracy[], size_t room)
+{
+	char path[300], line[4096];
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/%s/log.jsonl", scratch(), dir);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof line, f)) {
+		json_t *r = json_loads(line, 0, NULL);
+
+		if (strcmp(text_of(r, "event"), "evaluation") == 0 && n < room) {
+			samples[n] = number_of(r, "samples");
+			accuracy[n++] = number_of(r, "accuracy");
+		}
+		json_decref(r);
+	}
+	fclose(f);
+	return n;
+}
+
+/* However fast training is, there is an evaluation for every threshold, of the first version that
+ * has as many samples: one contribution more at most, or one update. */
+static void no_evaluation_is_skipped(void **state)
+{
+	static const struct {
+		const char *strategy;
+		bool rounds;
+	} rows[] = { { "ssgd", true },
+		     { "asgd", false },
+		     { "hogwild", false },
+		     { "softsync", true },
+		     { "ring", true } };
+	const char *file = put_job(net);
+	double samples[64], accuracy[64];
+
+	(void)state;
+	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
+		for (int workers = 1; workers <= 3; workers += 2) {
+			const double update = 10.0 * (rows[k].rounds ? workers : 1);
+			size_t n;
+
+			expect(thalweg(NULL,
+				       "train %s --run %s/curve --again -q --set strategy=%s --set "
+				       "cluster.workers=%d",
+				       file, scratch(), rows[k].strategy, workers),
+			       0);
+			n = evaluations("curve", samples, accuracy, 64);
+			if (n != 30)
+				fail_msg("%s, %d workers: %zu evaluations", rows[k].strategy,
+					 workers, n);
+			for (size_t i = 0; i < n; i++)
+				if (samples[i] < 60.0 * (double)(i + 1) ||
+				    samples[i] >= 60.0 * (double)(i + 1) + update)
+					fail_msg("%s, %d workers: number %zu has %g samples",
+						 rows[k].strategy, workers, i + 1, samples[i]);
+		}
+}
+
+/* What is applied while it is evaluated, or on its way, is no part of the result. */
+static void until_delivers_what_reached_it(void **state)
+{
+	static const struct {
+		const char *verb, *strategy;
+	} runs[] = { { "train", "ssgd" },
+		     { "train", "asgd" },
+		     { "train", "hogwild" },
+		     { "train", "gossip" },
+		     { "train --processes", "asgd" },
+		     { "sim", "gossip" },
+		     { "sim", "asgd" } };
+	const char *file = put_job(net);
+	double samples[1024], accuracy[1024];
+
+	(void)state;
+	for (size_t k = 0; k < sizeof runs / sizeof runs[0]; k++) {
+		const struct said *s;
+		json_t *r, *e;
+		size_t n;
+
+		s = thalweg(NULL,
+			    "%s %s --run %s/until --again --json -q --set strategy=%s --set "
+			    "cluster.workers=3 --set train.until.accuracy=0.6 --set "
+			    "train.epochs=40",
+			    runs[k].verb, file, scratch(), runs[k].strategy);
+		expect(s, 0);
+		r = object_of(s);
+		assert_true(json_is_true(json_object_get(json_object_get(r, "goal"), "reached")));
+		n = evaluations("until", samples, accuracy, 1024);
+		assert_true(n > 0 && accuracy[n - 1] >= 0.6);
+		assert_true(number_of(r, "accuracy") == accuracy[n - 1]);
+		for (size_t i = 0; i + 1 < n; i++)
+			assert_true(accuracy[i] < 0.6);
+		/* the checkpoint has these weights */
+		s = thalweg(NULL, "eval %s/until --json", scratch());
+		expect(s, 0);
+		e = object_of(s);
+		assert_true(number_of(e, "accuracy") == accuracy[n - 1]);
+		NEAR(number_of(e, "loss"), number_of(r, "loss"), ORDERS(784 + 16));
+		/* although more was applied: in the simulator that is certain */
+		if (k == sizeof runs / sizeof runs[0] - 1)
+			assert_true(number_of(r, "samples") > samples[n - 1]);
+		json_decref(e);
+		json_decref(r);
+	}
+}
+
+/* A run that began when jobs without a strategy were asynchronous stays so: its directory does not
+ * say with which defaults its job was read. */
+static void a_former_run_keeps_its_defaults(void **state)
+{
+	char silent[sizeof job], from[300], text[8000];
+	const char *cut = strstr(job, "strategy: asgd\n"), *rest = strchr(cut, '\n') + 1, *file;
+	const struct said *s;
+	json_t *whole, *r;
+	char *mark;
+	size_t n;
+	FILE *f;
+
+	(void)state;
+	snprintf(silent, sizeof silent, "%.*s%s", (int)(cut - job), job, rest);
+	file = put_job(silent);
+	s = thalweg(NULL, "sim %s --set strategy.gate=async --json", file);
+	expect(s, 0);
+	whole = object_of(s);
+	expect(thalweg(NULL, "sim %s --set strategy.gate=async --run %s/former --checkpoints 1",
+		       file, scratch()),
+	       75);
+	/* with the defaults of today it is another job */
+	s = thalweg(NULL, "sim %s --run %s/former", file, scratch());
+	expect(s, 2);
+	has(s->err, "another job (strategy.");
+	snprintf(from, sizeof from, "%s/former/job.yaml", scratch());
+	f = fopen(from, "r");
+	assert_non_null(f);
+	n = fread(text, 1, sizeof text - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	mark = strstr(text, "; defaults 2.");
+	assert_non_null(mark);
+	memmove(mark, mark + strlen("; defaults 2"), strlen(mark + strlen("; defaults 2")) + 1);
+	f = fopen(from, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	/* twice: resuming writes the file again */
+	expect(thalweg(NULL, "sim %s --run %s/former --checkpoints 1", file, scratch()), 75);
+	s = thalweg(NULL, "sim %s --run %s/former --json", file, scratch());
+	expect(s, 0);
+	r = object_of(s);
+	assert_string_equal(text_of(r, "strategy"), "async");
+	assert_string_equal(text_of(r, "parameters_digest"), text_of(whole, "parameters_digest"));
+	json_decref(r);
+	json_decref(whole);
+	/* what is begun again is begun as today */
+	s = thalweg(NULL, "sim %s --run %s/former --again --json", file, scratch());
+	expect(s, 0);
+	r = object_of(s);
+	assert_string_equal(text_of(r, "strategy"), "ssgd");
+	json_decref(r);
+}
+
 static void another_job_is_refused(void **state)
 {
 	const char *file = job_file();
@@ -932,6 +1103,9 @@ int main(void)
 		IN_SCRATCH(a_finished_run_is_refused_without_again),
 		IN_SCRATCH(a_finished_run_can_be_made_longer),
 		IN_SCRATCH(stopped_and_resumed_is_the_same_run),
+		IN_SCRATCH(a_former_run_keeps_its_defaults),
+		IN_SCRATCH(no_evaluation_is_skipped),
+		IN_SCRATCH(until_delivers_what_reached_it),
 		IN_SCRATCH(another_job_is_refused),
 		IN_SCRATCH(a_foreign_directory_is_left_alone),
 		IN_SCRATCH(a_damaged_checkpoint_is_passed_over),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_precedence.c - flag before environment before file before preset before default. */
 #include "job/reading.h"
+#include "run/open_engine.h"
 #include "spec/field.h"
 
 #include <setjmp.h>
@@ -76,6 +77,127 @@ static void a_preset_yields_to_what_does_not_make_it_another(void **state)
 	is("strategy: downpour\ntrain: {epochs: 4, warm: {workers: 0, for: 0 epochs}}\n", NULL,
 	   NULL, "train.warm.workers", "0");
 	is("strategy: gap-aware\n", NULL, "update.momentum=0.5", "update.momentum", "0.5");
+}
+
+/* Without a strategy it is ssgd; without a gate it is bsp where rounds are possible. */
+static void what_is_not_said_is_safe(void **state)
+{
+	static const struct {
+		const char *text, *set, *gate, *title;
+	} rows[] = {
+		{ "", NULL, "bsp", "ssgd" },
+		{ "strategy:\n", NULL, "bsp", "ssgd" },
+		{ "strategy: {}\n", NULL, "bsp", "ssgd" },
+		{ "cluster: {workers: 1}\n", NULL, "bsp", "ssgd" },
+		{ "", "strategy.codec.up=fp16", "bsp", "bsp" },
+		{ "strategy: {apply: in-turn}\n", NULL, "bsp", "bsp" },
+		{ "strategy: {topology: ring}\ncluster: {workers: 3}\n", NULL, "bsp", "bsp+ring" },
+		{ "strategy: {send: delta, push: 4, outer: {rule: average}}\n", NULL, "bsp",
+		  "bsp" },
+		/* these cannot be combined with rounds */
+		{ "strategy: {staleness: delay}\n", NULL, "async", "async+delay" },
+		{ "strategy: {push: 2}\n", NULL, "async", "async" },
+		{ "strategy: {push: 2, fetch: 2, local: {rule: sgd}}\n", NULL, "async", "async" },
+		{ "strategy: {overlap: true}\n", NULL, "async", "async" },
+		{ "strategy: {send: momentum}\nupdate: {rule: dana}\n", NULL, "async", "async" },
+		{ "strategy: {topology: mesh}\ncluster: {workers: 3}\n", NULL, "async",
+		  "async+mesh" },
+		{ "strategy: {send: delta, push: 4, adaptive: true, outer: {rule: add}}\n", NULL,
+		  "async", "async" },
+		{ "update: {rule: dana}\n", NULL, "async", "async" },
+		{ "update: {rule: multi}\n", NULL, "async", "async" },
+		{ "cluster: {workers: 1}\nsim: {delay: {steps: 3}}\n", NULL, "async", "async" },
+		/* what is said stays */
+		{ "strategy: {gate: softsync, collect: 2}\n", NULL, "softsync", "softsync" },
+		{ "strategy: asgd\n", NULL, "async", "asgd" },
+		{ "strategy: asgd\n", "strategy.codec.up=fp16", "async", "asgd" },
+		{ "optimiser: lbfgs\n", NULL, NULL, "lbfgs" },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+		const char *const sets[] = { rows[k].set, NULL };
+		char text[600];
+		struct tw_job *job;
+
+		snprintf(text, sizeof text, "%s%s", SMALL, rows[k].text);
+		job = job_of(text, sets, NULL);
+		if (rows[k].gate && strcmp(job->plan.gate->name, rows[k].gate) != 0)
+			fail_msg("%s: gate %s", rows[k].text, job->plan.gate->name);
+		assert_string_equal(job->title, rows[k].title);
+		tw_job_free(job);
+	}
+}
+
+/* A run that began with the former defaults is read with these, and nothing else changes. */
+static void former_defaults_are_known(void **state)
+{
+	static const char text[] = SMALL "update: {rule: adam}\n";
+	const struct tw_job_text from = {
+		.name = "former", .text = text, .bytes = sizeof text - 1, .former = true
+	};
+	struct tw_job *job = NULL;
+	struct tw_error why;
+
+	(void)state;
+	assert_int_equal(tw_job_read_changed(&from, TW_WORLD_SIM, &job, &why), TW_OK);
+	assert_string_equal(job->strategy.gate, "async");
+	assert_true(job->update.schedule.rate == 0.1);
+	assert_string_equal(job->title, "async");
+	assert_true(job->former);
+	tw_job_free(job);
+}
+
+/* A rate that is not said is the rule's; one that is far from what the rule takes is warned of. */
+static void rates_are_those_of_the_rule(void **state)
+{
+	static const char net[] = "data: {source: digits, count: 1000, tests: 8, batch: 4}\n"
+				  "model: {name: mlp, hidden: [4]}\n";
+	static const struct {
+		const char *text;
+		double rate;
+		const char *warning; /* a part of it */
+	} rows[] = {
+		{ "", 0.1, NULL },
+		{ "update: {rule: momentum}\n", 0.01, NULL },
+		{ "update: {rule: adam}\n", 0.001, NULL },
+		{ "update: {rule: adagrad}\n", 0.01, NULL },
+		{ "strategy: diloco\n", 0.001, NULL },
+		{ "strategy: diloco\nupdate: {rule: sgd}\n", 0.1, NULL },
+		{ "strategy: dana\n", 0.01, NULL },
+		{ "strategy: diloco\nupdate: {rate: 0.1}\n", 0.1,
+		  "update.rate: 0.1 is far above what adamw usually takes (1e-05 to 0.01)" },
+		{ "update: {rule: adam, rate: 0.02}\n", 0.02, NULL }, /* not far */
+		{ "update: {rule: adam, rate: 1e-9}\n", 1e-9,
+		  "update.rate: 1e-09 is far below what adam usually takes (1e-05 to 0.01)" },
+		{ "update: {rate: 100}\n", 100, "update.rate: 100 is far above what sgd" },
+		{ "update: {rate: 0}\n", 0, NULL },
+		{ "strategy: {gate: async, fetch: 2, local: {rule: adam, rate: 0.5}}\n", 0.1,
+		  "strategy.local.rate: 0.5 is far above what adam" },
+		{ "optimiser: lbfgs\n", 0.1, NULL },
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+		const char *const none[] = { NULL };
+		char text[600];
+		struct tw_engine *engine = NULL;
+		struct tw_error why = { 0 };
+		struct tw_job *job;
+
+		snprintf(text, sizeof text, "%s%s", net, rows[k].text);
+		job = job_of(text, none, NULL);
+		if (tw_job_open_engine(job, &tw_heap_system, &engine, &why) != TW_OK ||
+		    tw_job_finish_plan(job, engine, &why) != TW_OK)
+			fail_msg("%s: %s", rows[k].text, why.text);
+		if (job->update.schedule.rate != rows[k].rate)
+			fail_msg("%s: rate %g", rows[k].text, job->update.schedule.rate);
+		assert_int_equal(job->warnings, rows[k].warning ? 1 : 0);
+		if (rows[k].warning && !strstr(job->warning[0], rows[k].warning))
+			fail_msg("%s: %s", rows[k].text, job->warning[0]);
+		engine->class->close(engine);
+		tw_job_free(job);
+	}
 }
 
 static void the_last_flag_wins(void **state)
@@ -190,6 +312,9 @@ int main(void)
 		cmocka_unit_test(the_first_of_five_wins),
 		cmocka_unit_test(whole_sections_are_replaced),
 		cmocka_unit_test(a_preset_yields_to_what_does_not_make_it_another),
+		cmocka_unit_test(what_is_not_said_is_safe),
+		cmocka_unit_test(former_defaults_are_known),
+		cmocka_unit_test(rates_are_those_of_the_rule),
 		cmocka_unit_test(the_last_flag_wins),
 		cmocka_unit_test(every_field_has_its_variable),
 		cmocka_unit_test(worlds_say_what_they_do_not_read),

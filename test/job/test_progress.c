@@ -168,6 +168,41 @@ static void details_are_for_those_who_ask(void **state)
 	assert_string_equal(said, "3 10.000 s: view 5: 2 workers live\n");
 }
 
+/* 0 / 0 has a sign on some machines, and printf shows it. */
+static void what_is_no_number_has_no_sign(void **state)
+{
+	const struct tw_plan plan = { .dealing.positions = 2000,
+				      .problem.samples = 1000,
+				      .crew.workers = 4 };
+	static const double losses[] = { NAN, -NAN };
+	struct tw_log log = { .sink = listen, .level = TW_DEBUG };
+	struct tw_watch w;
+
+	for (size_t k = 0; k < 2; k++)
+		for (int accurate = 0; accurate < 2; accurate++) {
+			struct tw_note n = { .kind = TW_NOTE_EVAL,
+					     .value = losses[k],
+					     .extra = accurate ? 0.5 : -1.0,
+					     .label = { .samples = 1000 } };
+
+			tw_watch_init(&w, &plan, NULL, NULL, NULL);
+			w.log = &log;
+			w.network = true;
+			said[0] = 0;
+			tw_watch_note(&w, &n);
+			assert_non_null(strstr(said, "evaluation after 1 epochs: loss nan\n"));
+			assert_non_null(strstr(said, accurate ? "loss nan, accuracy 0.5"
+							      : "2 epoch 1: loss nan\n"));
+			assert_null(strstr(said, "-nan"));
+			said[0] = 0;
+			n.kind = TW_NOTE_ITERATION;
+			n.extra = losses[k];
+			tw_watch_note(&w, &n);
+			assert_non_null(strstr(said, "loss nan, gradient nan"));
+			assert_null(strstr(said, "-nan"));
+		}
+}
+
 static void nobody_is_told_too_often(void **state)
 {
 	const struct tw_plan plan = { .dealing.positions = 2000,
@@ -190,6 +225,7 @@ int main(void)
 		cmocka_unit_test(refusals_are_said_once_and_counted),
 		cmocka_unit_test(skipped_gradients_are_said_and_end_the_run),
 		cmocka_unit_test(details_are_for_those_who_ask),
+		cmocka_unit_test(what_is_no_number_has_no_sign),
 		cmocka_unit_test(nobody_is_told_too_often),
 	};
 

@@ -131,7 +131,7 @@ static const struct refused cases[] = {
 	  0,
 	  SIM,
 	  { "job.yaml:3: strategy.topology: needs a mapping" } },
-	{ SMALL "strategy: {topology: ring}\n",
+	{ SMALL "strategy: {gate: async, topology: ring}\n",
 	  0,
 	  0,
 	  SIM,

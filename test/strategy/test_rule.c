@@ -112,6 +112,19 @@ static void every_rule_has_what_its_traits_need(void **state)
 	}
 }
 
+static void every_rule_says_its_usual_rates(void **state)
+{
+	(void)state;
+	for (size_t k = 0; tw_rule_all[k]; k++) {
+		const struct tw_usual_rate *r = &tw_rule_all[k]->rate;
+
+		if (!(0 < r->low && r->low <= r->standard && r->standard <= r->high &&
+		      r->high <= 1))
+			fail_msg("%s: %g in %g to %g", tw_rule_all[k]->name, r->standard, r->low,
+				 r->high);
+	}
+}
+
 static void tiles_of_any_size_give_the_same_bits(void **state)
 {
 	const size_t tiles[] = { 1, 2, 7, 16, 33, 64, 500, 1000 };
@@ -442,6 +455,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_rule_has_what_its_traits_need),
+		cmocka_unit_test(every_rule_says_its_usual_rates),
 		cmocka_unit_test(tiles_of_any_size_give_the_same_bits),
 		cmocka_unit_test(in_place_gives_the_same_bits),
 		cmocka_unit_test(asking_for_the_direction_changes_nothing),

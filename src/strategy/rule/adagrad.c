@@ -50,6 +50,7 @@ const struct tw_rule tw_rule_adagrad = {
 	.help = "divides the rate by the root of the sum of squared gradients",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.rate = { .standard = 0.01, .low = 0.001, .high = 0.1 },
 	.traits = TW_RULE_NORMALISES,
 	.arrays = 1,
 	.array_names = names,

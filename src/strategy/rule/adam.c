@@ -79,6 +79,7 @@ const struct tw_rule tw_rule_adam = {
 	.help = "divides the running mean of the gradient by the root of its running mean square",
 	.options = tw_adam_rows,
 	.options_bytes = sizeof(struct tw_adam_options),
+	.rate = { .standard = 0.001, .low = 1e-05, .high = 0.01 },
 	.traits = TW_RULE_NORMALISES,
 	.arrays = 2,
 	.array_names = tw_adam_names,

@@ -12,6 +12,7 @@ const struct tw_rule tw_rule_adamw = {
 	.help = "adam with decoupled weight decay",
 	.options = tw_adam_rows,
 	.options_bytes = sizeof(struct tw_adam_options),
+	.rate = { .standard = 0.001, .low = 1e-05, .high = 0.01 },
 	.traits = TW_RULE_OWN_DECAY | TW_RULE_NORMALISES,
 	.arrays = 2,
 	.array_names = tw_adam_names,

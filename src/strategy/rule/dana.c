@@ -147,6 +147,7 @@ const struct tw_rule tw_rule_dana = {
 	.help = "a velocity for each worker; workers see the look-ahead over all of them",
 	.options = tw_momentum_rows,
 	.options_bytes = sizeof(struct tw_momentum_options),
+	.rate = { .standard = 0.01, .low = 0.0001, .high = 0.1 },
 	.traits = TW_RULE_PER_WORKER | TW_RULE_OWN_VIEW | TW_RULE_STAMPED | TW_RULE_LINEAR,
 	.arrays = 2,
 	.array_names = names,

@@ -44,6 +44,7 @@ const struct tw_rule tw_rule_multi = {
 	.help = "momentum with a velocity for each worker: heavy-ball, or Nesterov's",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.rate = { .standard = 0.01, .low = 0.0001, .high = 0.1 },
 	.traits = TW_RULE_PER_WORKER | TW_RULE_OWN_VIEW | TW_RULE_VIEW_MINE | TW_RULE_LINEAR,
 	.apply = apply,
 	.view = view,

@@ -93,6 +93,7 @@ const struct tw_rule tw_rule_nadam = {
 	.help = "adam with Nesterov's look-ahead, which makes up for late gradients of pipelines",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.rate = { .standard = 0.002, .low = 1e-05, .high = 0.01 },
 	.traits = TW_RULE_NORMALISES,
 	.arrays = 2,
 	.array_names = tw_adam_names,

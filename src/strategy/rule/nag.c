@@ -19,6 +19,7 @@ const struct tw_rule tw_rule_nag = {
 	.help = "Nesterov's momentum: workers see the look-ahead w - rate momentum v",
 	.options = tw_momentum_rows,
 	.options_bytes = sizeof(struct tw_momentum_options),
+	.rate = { .standard = 0.01, .low = 0.0001, .high = 0.1 },
 	.traits = TW_RULE_OWN_VIEW | TW_RULE_LINEAR,
 	.arrays = 1,
 	.array_names = names,

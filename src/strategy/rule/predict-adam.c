@@ -53,6 +53,7 @@ const struct tw_rule tw_rule_predict_adam = {
 		"time when their gradients are applied",
 	.options = tw_adam_rows,
 	.options_bytes = sizeof(struct tw_adam_options),
+	.rate = { .standard = 0.001, .low = 1e-05, .high = 0.01 },
 	.traits = TW_RULE_OWN_VIEW | TW_RULE_PREDICTS | TW_RULE_NORMALISES,
 	.arrays = 2,
 	.array_names = tw_adam_names,

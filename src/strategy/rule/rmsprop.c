@@ -61,6 +61,7 @@ const struct tw_rule tw_rule_rmsprop = {
 	.help = "divides by the running root mean square of the gradient",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.rate = { .standard = 0.001, .low = 1e-05, .high = 0.01 },
 	.traits = TW_RULE_NORMALISES,
 	.arrays = 1,
 	.array_names = names,

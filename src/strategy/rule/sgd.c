@@ -14,6 +14,7 @@ static void apply(const void *options, const struct tw_apply *a)
 const struct tw_rule tw_rule_sgd = {
 	.name = "sgd",
 	.help = "plain gradient descent",
+	.rate = { .standard = 0.1, .low = 0.001, .high = 1 },
 	.traits = TW_RULE_LINEAR | TW_RULE_PLAIN,
 	.apply = apply,
 };

@@ -52,6 +52,7 @@ const struct tw_rule tw_rule_optimistic = {
 	.help = "workers see the step of the last gradient taken once more",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.rate = { .standard = 0.01, .low = 0.0001, .high = 0.1 },
 	.traits = TW_RULE_OWN_VIEW | TW_RULE_LINEAR,
 	.arrays = 1,
 	.array_names = names,
