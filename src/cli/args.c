@@ -2,6 +2,9 @@
 /* args.c - a command line against the tables of the verbs. */
 #include "cli/args.h"
 #include "base/grow.h"
+#include "cli/verb_hints.h"
+#include "spec/hint.h"
+#include "spec/synonyms.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,11 +49,34 @@ static size_t names_of(const struct tw_flag *rows, const char **names, size_t n)
 	return n;
 }
 
-static enum tw_status no_such_flag(const struct tw_args *a, const char *text, struct tw_error *why)
+/* What stands behind "there is no flag --x of train; ", from what other programs call things.
+ * Fields help only where the verb reads a job. */
+static bool flag_hint(const struct tw_args *a, const char *text, const char *next, char *out,
+		      size_t room)
+{
+	const char *equals = strchr(text, '=');
+	const struct tw_synonym *s;
+	char name[80];
+
+	if (text[1] != '-' || (a->verb && !find_in(a->verb->flags, "set", 3, false)))
+		return false;
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
+	s = tw_synonym_field(name);
+	if (s && s->ours && *s->ours == '-' && a->verb &&
+	    !find_in(a->verb->flags, s->ours + 2, strcspn(s->ours + 2, " "), false) &&
+	    !find_in(tw_common_flags, s->ours + 2, strcspn(s->ours + 2, " "), false))
+		return false;
+	if (!equals && next && *next == '-' && (next[1] < '0' || next[1] > '9'))
+		next = NULL;
+	return tw_hint_setting(name, equals ? equals + 1 : next, out, room);
+}
+
+static enum tw_status no_such_flag(const struct tw_args *a, const char *text, const char *next,
+				   struct tw_error *why)
 {
 	const char *names[NAMES_MOST], *near;
 	const char *verb = a->verb ? a->verb->name : "";
-	char wrong[80];
+	char wrong[80], hint[400];
 	size_t n;
 
 	n = names_of(tw_common_flags, names, 0);
@@ -58,6 +84,9 @@ static enum tw_status no_such_flag(const struct tw_args *a, const char *text, st
 		names_of(a->verb->flags, names, n);
 	snprintf(wrong, sizeof wrong, "%.*s", (int)strcspn(text, "="), text);
 	near = tw_nearest(wrong + strspn(wrong, "-"), names);
+	if (flag_hint(a, text, next, hint, sizeof hint))
+		return tw_fail(why, TW_BAD_INPUT, "there is no flag %s%s%s; %s", wrong,
+			       *verb ? " of " : "", verb, hint);
 	if (near)
 		return tw_fail(why, TW_BAD_INPUT, "there is no flag %s%s%s; did you mean --%s?",
 			       wrong, *verb ? " of " : "", verb, near);
@@ -66,15 +95,18 @@ static enum tw_status no_such_flag(const struct tw_args *a, const char *text, st
 		       *verb ? " of " : "", verb, *verb ? " " : "", verb);
 }
 
-static enum tw_status no_such_verb(const char *text, struct tw_error *why)
+static enum tw_status no_such_verb(const char *text, const char *next, struct tw_error *why)
 {
 	const char *names[NAMES_MOST], *near;
+	char hint[500];
 	size_t n = 0;
 
 	for (; tw_verb_all[n] && n + 1 < NAMES_MOST; n++)
 		names[n] = tw_verb_all[n]->name;
 	names[n] = NULL;
 	near = tw_nearest(text, names);
+	if (tw_verb_hint(text, next, hint, sizeof hint))
+		return tw_fail(why, TW_BAD_INPUT, "there is no verb %.120s; %s", text, hint);
 	if (near)
 		return tw_fail(why, TW_BAD_INPUT, "there is no verb %s; did you mean %s?", text,
 			       near);
@@ -135,7 +167,7 @@ static enum tw_status one_flag(struct tw_args *a, const char *text, const char *
 		base = a->flags;
 	}
 	if (!flag)
-		return no_such_flag(a, text, why);
+		return no_such_flag(a, text, *next, why);
 	if (flag->option.type == TW_BOOL && equals)
 		return tw_fail(why, TW_BAD_INPUT, "--%s takes no value", flag->option.name);
 	if (flag->option.type == TW_BOOL)
@@ -149,11 +181,12 @@ static enum tw_status one_flag(struct tw_args *a, const char *text, const char *
 	return fill(a, flag, base, value, why);
 }
 
-static enum tw_status take_verb(struct tw_args *a, const char *text, struct tw_error *why)
+static enum tw_status take_verb(struct tw_args *a, const char *text, const char *next,
+				struct tw_error *why)
 {
 	a->verb = tw_verb_find(text);
 	if (!a->verb)
-		return no_such_verb(text, why);
+		return no_such_verb(text, next, why);
 	a->flags = tw_arena_get(&a->arena, a->verb->flags_bytes ? a->verb->flags_bytes : 1);
 	if (!a->flags)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the command line");
@@ -195,7 +228,7 @@ enum tw_status tw_args_parse(struct tw_args *a, int argc, char *const *argv, str
 		else if (!words_only && text[0] == '-' && text[1])
 			status = one_flag(a, text, &next, why);
 		else if (!a->verb)
-			status = take_verb(a, text, why);
+			status = take_verb(a, text, next, why);
 		else
 			a->word[a->words++] = text;
 		if (was && !next)

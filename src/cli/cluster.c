@@ -150,9 +150,14 @@ static enum tw_status health_page(void *arg, struct tw_heap *heap, struct tw_htt
 	return tw_gauges_health(l->gauges, &out->bytes, &out->len, &out->status);
 }
 
-/* --http as a number; UINT32_MAX: off. */
-static enum tw_status http_port(const char *text, uint32_t *port, struct tw_error *why)
+/* --http as a number (UINT32_MAX: off) and the host before it, "" if there is none.  Which hosts
+ * are allowed is for the server of pages to say. */
+static enum tw_status http_port(const char *text, char host[64], uint32_t *port,
+				struct tw_error *why)
 {
+	const char *colon = strrchr(text, ':'), *number = colon ? colon + 1 : text;
+	const size_t n = colon ? (size_t)(colon - text) : 0;
+	const bool brackets = n > 2 && text[0] == '[' && text[n - 1] == ']';
 	char *end;
 	unsigned long value;
 
@@ -160,12 +165,14 @@ static enum tw_status http_port(const char *text, uint32_t *port, struct tw_erro
 	if (strcmp(text, "off") == 0)
 		return TW_OK;
 	errno = 0;
-	value = strtoul(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end || errno || value > UINT16_MAX)
+	value = strtoul(number, &end, 10);
+	if (*number < '0' || *number > '9' || *end || errno || value > UINT16_MAX || n >= 64 ||
+	    (colon && !n))
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--http: needs a port from 0 (any free one) to 65535, or off, not "
-			       "'%.40s'",
+			       "--http: needs a port from 0 (any free one) to 65535, with or "
+			       "without 127.0.0.1: before it, or off, not '%.40s'",
 			       text);
+	snprintf(host, 64, "%.*s", (int)(brackets ? n - 2 : n), text + (brackets ? 1 : 0));
 	*port = (uint32_t)value;
 	return TW_OK;
 }
@@ -178,8 +185,8 @@ enum tw_status tw_link_pages(struct tw_link *l, const char *role, uint32_t port,
 				     .log = l->log,
 				     .names = l->flags->http_host };
 	struct tw_error busy = { .status = TW_OK };
-	char host[64];
-	enum tw_status status = given ? http_port(l->flags->http, &port, why) : TW_OK;
+	char host[64], page_host[64] = "";
+	enum tw_status status = given ? http_port(l->flags->http, page_host, &port, why) : TW_OK;
 
 	if (status != TW_OK || port == UINT32_MAX)
 		return status;
@@ -191,6 +198,7 @@ enum tw_status tw_link_pages(struct tw_link *l, const char *role, uint32_t port,
 	l->page[0] = (struct tw_http_page){ "/metrics", TW_GAUGES_TYPE, metrics_page, l };
 	l->page[1] = (struct tw_http_page){ "/health", "application/json", health_page, l };
 	o.port = (uint16_t)port;
+	o.address = *page_host ? page_host : NULL;
 	status = tw_http_start(&tw_heap_system, &o, &l->http, &busy);
 	if (status == TW_BAD_INPUT && !given) {
 		busy = (struct tw_error){ .status = TW_OK };

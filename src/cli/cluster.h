@@ -26,7 +26,7 @@ struct tw_link_flags {
 			"the certificate's private key (PEM)"),                                    \
 		TW_FLAG(s, at.authority, "authority", TW_TEXT, "", "FILE", 0, 0,                   \
 			"certificate of the authority that signs all certificates (PEM)"),         \
-		TW_FLAG(s, at.http, "http", TW_TEXT, "", "PORT|off", 0, 0, http_help),             \
+		TW_FLAG(s, at.http, "http", TW_TEXT, "", "[HOST:]PORT|off", 0, 0, http_help),      \
 		TW_FLAG(s, at.http_host, "http-host", TW_TEXT, "", "NAME[,NAME]", 0, 0,            \
 			"further host names that requests for the pages may use; addresses, "      \
 			"localhost and this machine's name are always accepted")

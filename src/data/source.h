@@ -78,8 +78,17 @@ struct tw_recipe {
 	const char *const *const *commands; /* each a list of words, NULL at the end; so is this */
 };
 
+/* Files of a kind, by the end of their names. */
+struct tw_source_file {
+	const char *suffix; /* ".tsv", small letters */
+	const char *also;   /* options that such a file needs, as in a job; NULL: none */
+};
+
 struct tw_source {
 	const char *name, *help;
+	/* Files that it reads, for people who name one in place of a job; the first option without
+	 * a default takes it.  suffix NULL at the end; NULL: none. */
+	const struct tw_source_file *files;
 	const struct tw_option *options; /* rows of data.* that this source brings in */
 	size_t options_bytes;
 	bool drawn; /* it draws its samples itself, and needs no files */

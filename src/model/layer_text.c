@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/printable.h"
 #include "graph/loss.h"
+#include "model/other_layers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,9 +75,13 @@ static enum tw_status unknown(const char *wrong, const char *what, const char *c
 static enum tw_status unknown_op(const char *name, enum tw_layer_kind kind, struct tw_error *why)
 {
 	const char *names[OPS_MOST + 1] = { NULL }, *near = NULL;
+	const struct tw_other_layer *other = tw_other_layer_find(name);
 	const struct tw_op *op;
 	size_t n = 0;
 
+	if (kind == TW_LAYER_INSIDE && other)
+		return tw_fail(why, TW_BAD_INPUT, "'%s' is not supported; instead %s", name,
+			       other->instead);
 	for (size_t k = 0; (op = tw_op_at(k)) && n < OPS_MOST; k++)
 		if (fits(op, kind))
 			names[n++] = op->name;

@@ -16,8 +16,8 @@ struct tw_layer_text {
 enum tw_layer_kind { TW_LAYER_INSIDE, TW_LAYER_LOSS };
 
 /* Read it.  Words are kept in `scratch`, texts among the options in `keep`.  An op of the other
- * kind is refused, telling where it belongs; an unknown one with the nearest name there is.
- * *why is a sentence without place. */
+ * kind is refused, telling where it belongs; an unknown one with what to use instead, or with the
+ * nearest name.  *why is a sentence without place. */
 enum tw_status tw_layer_text_read(const char *text, enum tw_layer_kind kind,
 				  struct tw_arena *scratch, struct tw_arena *keep,
 				  struct tw_layer_text *out, struct tw_error *why);

@@ -8,6 +8,7 @@
 #include "spec/synonyms.h"
 #include "strategy/outer.h"
 #include "model/layer_text.h"
+#include "model/other_layers.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -472,13 +473,27 @@ static size_t topic_synonym(FILE *out, const char *word)
 		fprintf(out, "%s is the layer %s here.\n\n", word, layer);
 		return topic(out, layer);
 	}
-	if (!s)
+	if (!s || !s->ours)
 		return 0;
 	fprintf(out, "%s: %s.\n", word, tw_synonym_say(s, text, sizeof text));
-	if (!s->ours || *s->ours == '-')
+	if (*s->ours == '-')
 		return 1;
 	fputc('\n', out);
 	return 1 + topic(out, target(s->ours));
+}
+
+bool tw_job_topic_absent(const char *word, char *out, size_t room)
+{
+	const struct tw_synonym *s = tw_synonym_field(word);
+	const struct tw_other_layer *layer = tw_other_layer_find(word);
+
+	if (s && !s->ours)
+		snprintf(out, room, "%s", s->note);
+	else if (!s && layer)
+		snprintf(out, room, "this layer is not supported; instead %s", layer->instead);
+	else
+		return false;
+	return true;
 }
 
 size_t tw_job_topic(FILE *out, const char *word)

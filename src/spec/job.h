@@ -284,7 +284,7 @@ void tw_job_borders(const size_t *tensor, size_t tensors, uint32_t shards, size_
  * gives the same text.  What a world does not read is left out. */
 void tw_job_explain(const struct tw_job *job, FILE *out);
 
-enum tw_reference_format { TW_REFERENCE_MARKDOWN, TW_REFERENCE_ROFF };
+enum tw_reference_format { TW_REFERENCE_PLAIN, TW_REFERENCE_MARKDOWN, TW_REFERENCE_ROFF };
 /* Every field of a job file, from the rows. */
 void tw_job_reference(FILE *out, enum tw_reference_format format);
 /* Presets, gates, staleness policies, rules and codecs, one line each, from the tables. */

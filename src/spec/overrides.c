@@ -2,9 +2,10 @@
 /* overrides.c - what comes from outside the file: flags, the environment, and presets. */
 #include "spec/read.h"
 
+#include "spec/help_topic.h"
+#include "spec/hint.h"
 #include "spec/synonyms.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,17 +205,6 @@ static enum tw_status put_flag(struct tw_reading *r, const char *set)
 	return put(r, &source, path, equals + 1);
 }
 
-/* "strategy.codec.up" as a variable says it: STRATEGY_CODEC_UP. */
-static void capitals(const char *path, char *out, size_t room)
-{
-	size_t n = 0;
-
-	for (; *path && n + 1 < room; path++)
-		out[n++] =
-			isalnum((unsigned char)*path) ? (char)toupper((unsigned char)*path) : '_';
-	out[n] = '\0';
-}
-
 /* The path whose variable is THALWEG_<name>, of any row, section or model; or the nearest
  * variable in *near. */
 static bool path_of_variable(const char *name, char *path, size_t room, struct tw_name_list *all,
@@ -224,7 +214,7 @@ static bool path_of_variable(const char *name, char *path, size_t room, struct t
 	char text[TW_PATH_ROOM];
 
 	for (const struct tw_section *s = tw_sections; s->name; s++) {
-		capitals(s->name, text, sizeof text);
+		tw_hint_capitals(s->name, text, sizeof text);
 		if (strcmp(text, name) == 0) {
 			snprintf(path, room, "%s", s->name);
 			return true;
@@ -239,7 +229,7 @@ static bool path_of_variable(const char *name, char *path, size_t room, struct t
 			const char *kept;
 
 			snprintf(path, room, "%s%s", g.prefix, row->name);
-			capitals(path, text, sizeof text);
+			tw_hint_capitals(path, text, sizeof text);
 			if (strcmp(text, name) == 0)
 				return true;
 			kept = tw_arena_text(keep, text);
@@ -284,7 +274,9 @@ static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 	if (path_of_variable(name + sizeof prefix - 1, path, sizeof path, &all, r->keep))
 		return put(r, &source, path, equals + 1);
 	all.at[all.count] = NULL;
-	if (tw_nearest(name + sizeof prefix - 1, all.at))
+	if (tw_hint_variable(name + sizeof prefix - 1, help, sizeof help))
+		; /* another program's name for it */
+	else if (tw_nearest(name + sizeof prefix - 1, all.at))
 		snprintf(help, sizeof help, "did you mean THALWEG_%s?",
 			 tw_nearest(name + sizeof prefix - 1, all.at));
 	else
@@ -307,7 +299,9 @@ static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree 
 	snprintf(text, sizeof text, "no preset is called '%s'; %s",
 		 tw_tree_show(name->text, shown, sizeof shown),
 		 other ? tw_synonym_say(other, help, sizeof help)
-		       : tw_names_suggest(&n, name->text, "there are", help, sizeof help));
+		 : tw_job_topic_absent(name->text, help, sizeof help)
+			 ? help
+			 : tw_names_suggest(&n, name->text, "there are", help, sizeof help));
 	return tw_read_refuse(r, name, "strategy.name", text);
 }
 

@@ -8,6 +8,7 @@
 #include "spec/read.h"
 
 #include "base/regular_file.h"
+#include "spec/hint.h"
 #include "spec/oversubscription.h"
 #include "spec/stages.h"
 
@@ -137,16 +138,29 @@ static enum tw_status say_unread(struct tw_reading *r)
 	return st == TW_OK ? TW_OK : tw_read_no_memory(r);
 }
 
+/* Text that is no job at all: a file of data was named in its place, perhaps. */
+static enum tw_status say_what_file(const char *file, struct tw_error *why)
+{
+	char hint[450];
+
+	if (tw_hint_file(file, hint, sizeof hint)) {
+		*why = (struct tw_error){ .status = TW_OK };
+		return tw_fail(why, TW_BAD_INPUT, "%.120s: %s", file, hint);
+	}
+	return why->status;
+}
+
 static enum tw_status build(struct tw_reading *r, const struct tw_job_text *from)
 {
 	enum tw_status st;
 
-	if (r->root->kind != TW_TREE_MAP)
-		return tw_fail(
-			r->why, TW_BAD_INPUT,
+	if (r->root->kind != TW_TREE_MAP) {
+		tw_fail(r->why, TW_BAD_INPUT,
 			"%s: a job is a mapping of sections such as data: and model:, not %s",
 			r->root->place,
 			r->root->kind == TW_TREE_LIST ? "a list" : "a single value");
+		return say_what_file(r->job->file, r->why);
+	}
 	st = tw_read_outside(r, from);
 	if (st == TW_OK)
 		st = tw_read_sections(r);
@@ -214,6 +228,9 @@ static enum tw_status attempt(const struct tw_job_text *from, enum tw_world_kind
 		st = tw_tree_read(r.keep, &source, from->text, from->bytes, &r.root, &said);
 	if (st == TW_OK)
 		st = build(&r, from);
+	else if (st == TW_BAD_INPUT)
+		say_what_file(job->file, &said);
+	*stood = r.stood;
 	if (st == TW_OK) {
 		*out = job;
 		return TW_OK;

@@ -92,6 +92,53 @@ static void roff_group(FILE *out, const struct tw_group *g)
 	}
 }
 
+#define COLUMNS 96 /* of plain text */
+#define UNDER   28 /* where the meaning of a field begins */
+
+/* The text in lines of at most COLUMNS, each of which begins under column `indent`; the first
+ * already does. */
+static void wrapped(FILE *out, const char *text, size_t indent)
+{
+	const size_t room = COLUMNS - indent;
+
+	while (strlen(text) > room) {
+		size_t n = room;
+
+		while (n && text[n] != ' ')
+			n--;
+		if (!n)
+			n = strcspn(text, " ");
+		if (!text[n])
+			break;
+		fprintf(out, "%.*s\n%*s", (int)n, text, (int)indent, "");
+		text += n + 1;
+	}
+	fprintf(out, "%s\n", text);
+}
+
+static void plain_group(FILE *out, const struct tw_group *g)
+{
+	char accepts[400], text[1000];
+
+	if (g->variant)
+		fprintf(out, "\n  with %s: %s\n", g->chooser, g->variant);
+	for (const struct tw_option *row = g->rows; row->name; row++) {
+		const int n = fprintf(out, "  %s%s", g->prefix, row->name);
+
+		tw_field_accepts(row, accepts, sizeof accepts);
+		if (n > UNDER - 2)
+			fprintf(out, "\n%*s", UNDER, "");
+		else
+			fprintf(out, "%*s", UNDER - n, "");
+		snprintf(text, sizeof text, "%s%s%s%s", row->help ? row->help : "",
+			 row->unit ? " (" : "", row->unit ? row->unit : "", row->unit ? ")" : "");
+		wrapped(out, text, UNDER);
+		snprintf(text, sizeof text, "takes %s; default: %s", accepts, standard_of(row));
+		fprintf(out, "%*s", UNDER, "");
+		wrapped(out, text, UNDER);
+	}
+}
+
 static const char faults_help[] =
 	"sim.faults is a list of what goes wrong: {crash: worker 3, at: 5s, restart: 2s}; {crash: "
 	"worker 0, event: 1234}; {partition: worker 2, from: everybody, at: 3s, lasts: 20s}; "
@@ -103,11 +150,19 @@ static const char faults_help[] =
 static void reference_section(FILE *out, const struct tw_section *s,
 			      enum tw_reference_format format)
 {
-	const bool md = format == TW_REFERENCE_MARKDOWN;
+	static void (*const groups[])(FILE * out, const struct tw_group *g) = {
+		[TW_REFERENCE_PLAIN] = plain_group,
+		[TW_REFERENCE_MARKDOWN] = markdown_group,
+		[TW_REFERENCE_ROFF] = roff_group,
+	};
 	struct tw_group g;
 
-	if (md) {
+	if (format == TW_REFERENCE_MARKDOWN) {
 		fprintf(out, "\n## %s\n\n%s\n", s->name, s->help);
+	} else if (format == TW_REFERENCE_PLAIN) {
+		fprintf(out, "\n%s:\n  ", s->name);
+		wrapped(out, s->help, 2);
+		fputc('\n', out);
 	} else {
 		fprintf(out, ".SS %s\n", s->name);
 		roff(out, s->help);
@@ -115,11 +170,14 @@ static void reference_section(FILE *out, const struct tw_section *s,
 	}
 	for (size_t k = 0; tw_group_at(k, &g); k++)
 		if (of_section(&g, s->name) && g.rows->name)
-			md ? markdown_group(out, &g) : roff_group(out, &g);
+			groups[format](out, &g);
 	if (strcmp(s->name, "sim") != 0)
 		return;
-	if (md) {
+	if (format == TW_REFERENCE_MARKDOWN) {
 		fprintf(out, "\n%s\n", faults_help);
+	} else if (format == TW_REFERENCE_PLAIN) {
+		fprintf(out, "\n  ");
+		wrapped(out, faults_help, 2);
 	} else {
 		fprintf(out, ".PP\n");
 		roff(out, faults_help);
@@ -156,6 +214,7 @@ static void roff_line(FILE *out, const struct line *l)
 	fprintf(out, "\n");
 }
 
+/* For lists: one line each, which scripts can take apart. */
 static void plain_line(FILE *out, const struct line *l)
 {
 	if (strlen(l->name) > 16)
@@ -167,15 +226,36 @@ static void plain_line(FILE *out, const struct line *l)
 	fprintf(out, "\n");
 }
 
+/* For the reference: as wide as the rest of it. */
+static void wrapped_line(FILE *out, const struct line *l)
+{
+	char text[1200];
+
+	if (strlen(l->name) > 16)
+		fprintf(out, "  %s\n  %-16s  ", l->name, "");
+	else
+		fprintf(out, "  %-16s  ", l->name);
+	snprintf(text, sizeof text, "%s%s%s%s", l->help, l->more ? " (" : "",
+		 l->more ? l->more : "", l->more ? ")" : "");
+	wrapped(out, text, 20);
+}
+
 typedef void (*printer)(FILE *out, const struct line *l);
 
-/* The head of a table, before its lines. */
-static void heading(FILE *out, printer print, const char *title, const char *field, bool more)
+static bool is_plain(printer print)
+{
+	return print == plain_line || print == wrapped_line;
+}
+
+/* The head of a table, before its lines; `more`: of the third column, if there is one. */
+static void heading(FILE *out, printer print, const char *title, const char *field,
+		    const char *more)
 {
 	if (print == markdown_line)
 		fprintf(out,
-			"\n## %s\n\nNames for `%s`.\n\n| name | meaning |%s\n| --- | --- |%s\n",
-			title, field, more ? " from |" : "", more ? " --- |" : "");
+			"\n## %s\n\nNames for `%s`.\n\n| name | meaning |%s%s%s\n| --- | --- |%s\n",
+			title, field, more ? " " : "", more ? more : "", more ? " |" : "",
+			more ? " --- |" : "");
 	else if (print == roff_line)
 		fprintf(out, ".SS %s (%s)\n", title, field);
 	else
@@ -188,43 +268,46 @@ static void heading(FILE *out, printer print, const char *title, const char *fie
 
 static void print_tables(FILE *out, printer print)
 {
-	const char *gap = print == plain_line ? "\n" : "";
+	const char *gap = is_plain(print) ? "\n" : "";
+	char rates[80];
 
-	if (print != plain_line)
-		heading(out, print, "Presets", "strategy", true);
+	if (!is_plain(print))
+		heading(out, print, "Presets", "strategy", "from");
 	for (const struct tw_preset *p = tw_presets; p->name; p++) {
-		if (p->family && print == plain_line)
+		if (p->family && is_plain(print))
 			fprintf(out, "%sPresets: %s (strategy)\n", p == tw_presets ? "" : "\n",
 				p->family);
 		print(out, &(struct line){ p->name, p->help, p->paper });
 	}
 	fprintf(out, "%s", gap);
-	heading(out, print, "Gates", "strategy.gate", false);
+	heading(out, print, "Gates", "strategy.gate", NULL);
 	LINES(tw_gate_all);
 	fprintf(out, "%s", gap);
-	heading(out, print, "Staleness policies", "strategy.staleness", false);
+	heading(out, print, "Staleness policies", "strategy.staleness", NULL);
 	LINES(tw_staleness_all);
 	fprintf(out, "%s", gap);
-	heading(out, print, "Rules", "update.rule", false);
-	LINES(tw_rule_all);
+	heading(out, print, "Rules", "update.rule", "rate");
+	for (size_t k = 0; tw_rule_all[k]; k++)
+		print(out, &(struct line){ tw_rule_all[k]->name, tw_rule_all[k]->help,
+					   tw_rule_rates(tw_rule_all[k], rates, sizeof rates) });
 	fprintf(out, "%s", gap);
-	heading(out, print, "Outer rules", "strategy.outer.rule", false);
+	heading(out, print, "Outer rules", "strategy.outer.rule", NULL);
 	LINES(tw_outer_all);
 	fprintf(out, "%s", gap);
 	heading(out, print, "Codecs", "strategy.codec.up, strategy.codec.down, strategy.codec.act",
-		false);
+		NULL);
 	LINES(tw_codec_all);
 	fprintf(out, "%s", gap);
-	heading(out, print, "Reductions", "strategy.topology.schedule", false);
+	heading(out, print, "Reductions", "strategy.topology.schedule", NULL);
 	LINES(tw_reduction_all);
 	fprintf(out, "%s", gap);
-	heading(out, print, "Mixings", "strategy.topology.mixing", false);
+	heading(out, print, "Mixings", "strategy.topology.mixing", NULL);
 	LINES(tw_mixing_all);
 	fprintf(out, "%s", gap);
-	heading(out, print, "Pipelines", "strategy.pipeline.schedule", false);
+	heading(out, print, "Pipelines", "strategy.pipeline.schedule", NULL);
 	LINES(tw_pipeline_all);
 	fprintf(out, "%s", gap);
-	heading(out, print, "Optimisers", "optimiser.name", false);
+	heading(out, print, "Optimisers", "optimiser.name", NULL);
 	LINES(tw_optimiser_all);
 }
 
@@ -284,22 +367,22 @@ static void print_ops(FILE *out, printer print, bool losses)
 
 static void print_networks(FILE *out, printer print)
 {
-	const char *gap = print == plain_line ? "\n" : "";
+	const char *gap = is_plain(print) ? "\n" : "";
 
-	heading(out, print, "Layers", "model.layers", false);
+	heading(out, print, "Layers", "model.layers", NULL);
 	print_ops(out, print, false);
 	print(out, &(struct line){ "residual: [...]",
 				   "adds the output of its layers to its input or, with shortcut: "
 				   "[...], to the output of the shortcut's layers",
 				   NULL });
 	fprintf(out, "%s", gap);
-	heading(out, print, "Losses", "loss", false);
+	heading(out, print, "Losses", "loss", NULL);
 	print_ops(out, print, true);
 	fprintf(out, "%s", gap);
-	heading(out, print, "Networks", "model", false);
+	heading(out, print, "Networks", "model", NULL);
 	LINES(tw_zoo_all);
 	fprintf(out, "%s", gap);
-	heading(out, print, "Data sources", "data.source", false);
+	heading(out, print, "Data sources", "data.source", NULL);
 	LINES(tw_source_all);
 }
 
@@ -309,8 +392,10 @@ static void print_result(FILE *out, printer print)
 		fprintf(out, "\n## Result\n\n`train`, `sim`, `serve` and `join` print these fields "
 			     "with `--json`. A run directory keeps them in `result.json`.\n\n| "
 			     "field | meaning |\n| --- | --- |\n");
-	else
+	else if (print == roff_line)
 		fprintf(out, ".SS Result (\\-\\-json)\n");
+	else
+		fprintf(out, "Result (--json, and result.json in a run directory)\n");
 	for (const struct tw_result_field *f = tw_result_fields; f->name; f++)
 		print(out, &(struct line){ f->name, f->help, NULL });
 }
@@ -325,8 +410,21 @@ void tw_job_strategies(FILE *out)
 	print_tables(out, plain_line);
 }
 
+static const char outside_help[] =
+	"Every field can also be given as --set path=value or as an environment variable: THALWEG_ "
+	"and the path in capitals with _ for . and -. A flag overrides the environment, the "
+	"environment overrides the file, the file overrides a preset, and a preset overrides the "
+	"default.";
+
 void tw_job_reference(FILE *out, enum tw_reference_format format)
 {
+	static const printer printers[] = {
+		[TW_REFERENCE_PLAIN] = wrapped_line,
+		[TW_REFERENCE_MARKDOWN] = markdown_line,
+		[TW_REFERENCE_ROFF] = roff_line,
+	};
+	const char *gap = format == TW_REFERENCE_PLAIN ? "\n" : "";
+
 	if (format == TW_REFERENCE_MARKDOWN)
 		fprintf(out, "# Reference of the job file\n\nGenerated from the option tables of "
 			     "the program; do not edit. Every field can also be given as `--set "
@@ -334,9 +432,14 @@ void tw_job_reference(FILE *out, enum tw_reference_format format)
 			     "in capitals with `_` for `.` and `-`. A flag overrides the "
 			     "environment, the environment overrides the file, the file overrides "
 			     "a preset, and a preset overrides the default.\n");
+	if (format == TW_REFERENCE_PLAIN)
+		wrapped(out, outside_help, 0);
 	for (const struct tw_section *s = tw_sections; s->name; s++)
 		reference_section(out, s, format);
-	print_networks(out, format == TW_REFERENCE_MARKDOWN ? markdown_line : roff_line);
-	print_tables(out, format == TW_REFERENCE_MARKDOWN ? markdown_line : roff_line);
-	print_result(out, format == TW_REFERENCE_MARKDOWN ? markdown_line : roff_line);
+	fprintf(out, "%s", gap);
+	print_networks(out, printers[format]);
+	fprintf(out, "%s", gap);
+	print_tables(out, printers[format]);
+	fprintf(out, "%s", gap);
+	print_result(out, printers[format]);
 }

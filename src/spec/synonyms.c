@@ -7,6 +7,45 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CPU                                                                                        \
+	"GPUs are not supported; instead networks run on CPU cores, and `cluster.workers` sets "   \
+	"how many"
+#define HALF                                                                                       \
+	"computing in 16 bits is not supported; instead `strategy: {codec: {up: fp16}}` halves "   \
+	"what workers send"
+#define AGAIN "run the same command again to resume"
+#define WORD  "the job is a word after the verb: `thalweg train JOB`"
+#define LOG                                                                                        \
+	"such services are not supported; instead `thalweg train JOB --log FILE` writes all "      \
+	"metrics as JSON lines"
+#define TORCH                                                                                      \
+	"models of other libraries are not supported; instead write the layers in "                \
+	"`model.layers`, and `thalweg export RUN --standalone --to FILE` prints PyTorch code "     \
+	"for the trained model"
+#define SCORES                                                                                     \
+	"scores other than loss and accuracy are not supported; instead "                          \
+	"`thalweg eval RUN --predictions FILE` writes the prediction for each sample"
+#define FEDERATED                                                                                  \
+	"federated learning on private data is not supported; instead `strategy: averaging` "      \
+	"(FedAvg), `strategy: fedasync` and `strategy: fedbuff` train with its methods, and "      \
+	"`data: {deal: partition}` gives each worker samples of its own"
+#define SHARDED                                                                                    \
+	"it is not supported; instead `cluster.servers` and `cluster.shards` spread the "          \
+	"parameters and the optimiser's state over servers"
+#define PATIENCE                                                                                   \
+	"stopping after evaluations without progress is not supported; instead "                   \
+	"`train.until.loss` ends a run at a loss, and `train.until.accuracy` at an accuracy"
+#define FOLDS                                                                                      \
+	"cross-validation is not supported; instead "                                              \
+	"`thalweg compare JOB --vary data.split=1,2,3` trains on several splits"
+#define TUNE "`thalweg compare JOB --tune update.rate=0.01,0.1` chooses the best of several values"
+#define MACHINES                                                                                   \
+	"a job lists no machines; instead one runs `thalweg serve JOB`, and each of the others "   \
+	"`thalweg join ADDRESS`"
+#define COLUMNS                                                                                    \
+	"a choice of columns is not supported; instead leave the others out of the file: every "   \
+	"column but `data.label` is a feature"
+
 const struct tw_synonym tw_synonyms[] = {
 	/* the update */
 	{ "lr", "update.rate", "the learning rate" },
@@ -35,6 +74,7 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "warmup_steps", "update.schedule.warmup",
 	  "the warm-up of the learning rate, in epochs," },
 	/* how long */
+	{ "epoch", "train.epochs", "the number of epochs" },
 	{ "num_epochs", "train.epochs", "the number of epochs" },
 	{ "n_epochs", "train.epochs", "the number of epochs" },
 	{ "max_epochs", "train.epochs", "the number of epochs" },
@@ -53,14 +93,36 @@ const struct tw_synonym tw_synonyms[] = {
 	/* data */
 	{ "batch_size", "data.batch", "the batch of one worker" },
 	{ "minibatch", "data.batch", "the batch of one worker" },
+	{ "bs", "data.batch", "the batch of one worker" },
 	{ "train_batch_size", "data.batch", "the batch of one worker" },
 	{ "global_batch_size", "data.global_batch", "the batch of all workers together" },
 	{ "gradient_accumulation_steps", "data.accumulate", "the number of batches per step" },
 	{ "accumulate_grad_batches", "data.accumulate", "the number of batches per step" },
 	{ "dataset", "data.source", "the data set" },
 	{ "data_dir", "data.source", "the data set" },
+	{ "path", "data.file", "the file of training samples" },
+	{ "filename", "data.file", "the file of training samples" },
+	{ "file_name", "data.file", "the file of training samples" },
+	{ "file_path", "data.file", "the file of training samples" },
+	{ "filepath", "data.file", "the file of training samples" },
+	{ "csv", "data.file", "the file of training samples" },
+	{ "csv_file", "data.file", "the file of training samples" },
+	{ "csv_path", "data.file", "the file of training samples" },
+	{ "data_file", "data.file", "the file of training samples" },
+	{ "data_path", "data.file", "the file of training samples" },
+	{ "input", "data.file", "the file of training samples" },
+	{ "input_file", "data.file", "the file of training samples" },
 	{ "train_file", "data.file", "the file of training samples" },
+	{ "train_path", "data.file", "the file of training samples" },
+	{ "train_csv", "data.file", "the file of training samples" },
+	{ "train_data", "data.file", "the file of training samples" },
+	{ "training_data", "data.file", "the file of training samples" },
+	{ "url", NULL,
+	  "files are read from this machine only; instead download it, and name it in "
+	  "`data.file`" },
 	{ "test_data", "data.test_file", "the file of test samples" },
+	{ "test_path", "data.test_file", "the file of test samples" },
+	{ "test_csv", "data.test_file", "the file of test samples" },
 	{ "test_size", "data.test", "the part held out for testing" },
 	{ "test_split", "data.test", "the part held out for testing" },
 	{ "validation_split", "data.validation", "the part held out for validation" },
@@ -68,6 +130,14 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "target", "data.label", "the column to predict" },
 	{ "target_column", "data.label", "the column to predict" },
 	{ "label_column", "data.label", "the column to predict" },
+	{ "label_col", "data.label", "the column to predict" },
+	{ "label_name", "data.label", "the column to predict" },
+	{ "target_col", "data.label", "the column to predict" },
+	{ "class_column", "data.label", "the column to predict" },
+	{ "columns", NULL, COLUMNS },
+	{ "features", NULL, COLUMNS },
+	{ "feature_columns", NULL, COLUMNS },
+	{ "usecols", NULL, COLUMNS },
 	{ "normalize", "data.normalise", "normalisation" },
 	{ "normalization", "data.normalise", "normalisation" },
 	{ "standardize", "data.normalise", "normalisation" },
@@ -75,6 +145,8 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "regression", "data.task", "the choice of values (regression) or classes" },
 	{ "classification", "data.task", "the choice of values (regression) or classes" },
 	{ "sep", "data.separator", "the separator between columns" },
+	{ "augment", "data.shift", "the random shift of images" },
+	{ "augmentation", "data.shift", "the random shift of images" },
 	{ "shuffle", NULL, "samples are always shuffled, by train.seed" },
 	{ "partition", "data.deal", "the choice of each worker's samples" },
 	{ "partitions", "data.deal", "the choice of each worker's samples" },
@@ -100,6 +172,13 @@ const struct tw_synonym tw_synonyms[] = {
 	/* the cluster */
 	{ "num_workers", "cluster.workers", "the number of workers" },
 	{ "n_workers", "cluster.workers", "the number of workers" },
+	{ "threads", "cluster.workers", "the number of workers" },
+	{ "num_threads", "cluster.workers", "the number of workers" },
+	{ "n_threads", "cluster.workers", "the number of workers" },
+	{ "cores", "cluster.workers", "the number of workers" },
+	{ "cpus", "cluster.workers", "the number of workers" },
+	{ "n_jobs", "cluster.workers", "the number of workers" },
+	{ "nproc", "cluster.workers", "the number of workers" },
 	{ "world_size", "cluster.workers", "the number of workers" },
 	{ "nproc_per_node", "cluster.workers", "the number of workers" },
 	{ "num_servers", "cluster.servers", "the number of servers" },
@@ -111,27 +190,100 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "local_steps", "strategy.push", "the number of steps between two pushes" },
 	{ "compression", "strategy.codec.up", "the encoding of what workers send" },
 	{ "quantization", "strategy.codec.up", "the encoding of what workers send" },
-	{ "precision", "strategy.codec.up", "the encoding of what workers send" },
-	{ "amp", NULL,
-	  "networks compute in 32-bit floats; strategy.codec.up: fp16 halves what workers send" },
-	{ "device", NULL, "networks run on CPU cores; cluster.workers sets how many" },
-	{ "gpu", NULL, "networks run on CPU cores; cluster.workers sets how many" },
-	{ "gpus", NULL, "networks run on CPU cores; cluster.workers sets how many" },
-	{ "cuda", NULL, "networks run on CPU cores; cluster.workers sets how many" },
-	{ "accelerator", NULL, "networks run on CPU cores; cluster.workers sets how many" },
+	{ "precision", NULL, SCORES "; numbers of 16 bits are `strategy: {codec: {up: fp16}}`" },
+	{ "amp", NULL, HALF },
+	{ "mixed_precision", NULL, HALF },
+	{ "device", NULL, CPU },
+	{ "gpu", NULL, CPU },
+	{ "gpus", NULL, CPU },
+	{ "cuda", NULL, CPU },
+	{ "accelerator", NULL, CPU },
+	{ "tpu", NULL, CPU },
+	{ "mps", NULL, CPU },
+	{ "rocm", NULL, CPU },
 	{ "backend", NULL, "the command decides where workers run: train, serve or sim" },
 	/* what is kept */
-	{ "checkpoint_dir", "--run", "the directory of checkpoints" },
-	{ "output_dir", "--run", "the directory of checkpoints" },
-	{ "save_dir", "--run", "the directory of checkpoints" },
-	{ "log_dir", "--run", "the directory of the log" },
-	{ "log_file", "--log", "the file of metrics" },
+	{ "checkpoint_dir", "--run DIR", "the directory of checkpoints" },
+	{ "output_dir", "--run DIR", "the directory of checkpoints" },
+	{ "save_dir", "--run DIR", "the directory of checkpoints" },
+	{ "log_dir", "--run DIR", "the directory of the log" },
+	{ "log_file", "--log FILE", "the file of metrics" },
 	{ "save_every", "checkpoint.every", "the time between two checkpoints" },
 	{ "save_steps", "checkpoint.every", "the time between two checkpoints" },
 	{ "save_total_limit", "checkpoint.keep", "the number of checkpoints that are kept" },
 	{ "max_to_keep", "checkpoint.keep", "the number of checkpoints that are kept" },
-	{ "resume", NULL, "run the same command again to resume" },
-	{ "resume_from_checkpoint", NULL, "run the same command again to resume" },
+	{ "output", "--run DIR", "the directory of a run" },
+	{ "output_path", "--run DIR", "the directory of a run" },
+	{ "out", "--run DIR", "the directory of a run" },
+	{ "out_dir", "--run DIR", "the directory of a run" },
+	{ "run_dir", "--run DIR", "the directory of a run" },
+	{ "model_dir", "--run DIR", "the directory of a run" },
+	{ "save", "--run DIR", "the directory of a run" },
+	{ "save_path", "--run DIR", "the directory of a run" },
+	{ "overwrite", "--again", "starting over" },
+	{ "dry_run", "--explain", "a look at the whole job without a run" },
+	{ "validate", "--explain", "a look at the whole job without a run" },
+	{ "debug", "--verbose", "every detail" },
+	{ "log_level", "--verbose", "every detail" },
+	{ "silent", "--quiet", "a run without messages" },
+	{ "resume", NULL, AGAIN },
+	{ "resume_from", NULL, AGAIN },
+	{ "resume_from_checkpoint", NULL, AGAIN },
+	{ "continue", NULL, AGAIN },
+	{ "restore", NULL, AGAIN },
+	{ "config", NULL, WORD },
+	{ "config_file", NULL, WORD },
+	{ "cfg", NULL, WORD },
+	{ "job", NULL, WORD },
+	{ "job_file", NULL, WORD },
+	{ "tensorboard", NULL, LOG },
+	{ "wandb", NULL, LOG },
+	{ "mlflow", NULL, LOG },
+	/* what there is not */
+	{ "onnx", NULL,
+	  "ONNX is not supported; instead `thalweg export RUN --standalone --to FILE` writes "
+	  "safetensors and "
+	  "prints PyTorch code, which can export ONNX" },
+	{ "pytorch", NULL, TORCH },
+	{ "torch", NULL, TORCH },
+	{ "tensorflow", NULL, TORCH },
+	{ "keras", NULL, TORCH },
+	{ "jax", NULL, TORCH },
+	{ "f1", NULL, SCORES },
+	{ "f1_score", NULL, SCORES },
+	{ "recall", NULL, SCORES },
+	{ "auc", NULL, SCORES },
+	{ "roc_auc", NULL, SCORES },
+	{ "roc", NULL, SCORES },
+	{ "confusion_matrix", NULL, SCORES },
+	{ "metrics", NULL, SCORES },
+	{ "federated", NULL, FEDERATED },
+	{ "federated_learning", NULL, FEDERATED },
+	{ "fl", NULL, FEDERATED },
+	{ "fedprox", NULL, FEDERATED },
+	{ "secure_aggregation", NULL, FEDERATED },
+	{ "fsdp", NULL, SHARDED },
+	{ "zero", NULL, SHARDED },
+	{ "deepspeed", NULL, SHARDED },
+	{ "tensor_parallel", NULL,
+	  "splitting one layer over nodes is not supported; instead `strategy: gpipe` puts layers "
+	  "on different nodes" },
+	{ "patience", NULL, PATIENCE },
+	{ "early_stopping_patience", NULL, PATIENCE },
+	{ "early_stop", NULL, PATIENCE },
+	{ "cross_validation", NULL, FOLDS },
+	{ "kfold", NULL, FOLDS },
+	{ "grid_search", NULL, TUNE },
+	{ "hyperparameters", NULL, TUNE },
+	{ "sweep", NULL, TUNE },
+	{ "optuna", NULL, TUNE },
+	{ "nodes", NULL, MACHINES },
+	{ "num_nodes", NULL, MACHINES },
+	{ "hosts", NULL, MACHINES },
+	{ "hostfile", NULL, MACHINES },
+	{ "machines", NULL, MACHINES },
+	{ "mpi", NULL, "start it under mpirun or srun: `thalweg train JOB --world mpi`" },
+	{ "mpirun", NULL, "start it under mpirun or srun: `thalweg train JOB --world mpi`" },
 	/* values */
 	{ "mse", "loss: mean-squared", "the mean squared error" },
 	{ "mse_loss", "loss: mean-squared", "the mean squared error" },
@@ -161,6 +313,9 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "all_reduce", "strategy: allreduce", "synchronous training without a server" },
 	{ "horovod", "strategy: ring", "synchronous training without a server" },
 	{ "ring_allreduce", "strategy: ring", "synchronous training without a server" },
+	{ "fedavg", "strategy: averaging", "federated averaging" },
+	{ "model_parallel", "strategy: gpipe", "training with layers on different nodes" },
+	{ "pipeline_parallel", "strategy: gpipe", "training with layers on different nodes" },
 	{ "asynchronous", "strategy: asgd", "asynchronous training" },
 	{ "parameter_server", "strategy: asgd", "asynchronous training" },
 	{ NULL },
@@ -168,7 +323,7 @@ const struct tw_synonym tw_synonyms[] = {
 
 /* "learningRate", "batch-size" and "BCEWithLogits" as the table has them; the letters of an
  * abbreviation stay together. */
-static void plain(const char *word, char *out, size_t room)
+void tw_synonym_plain(const char *word, char *out, size_t room)
 {
 	size_t n = 0;
 
@@ -191,7 +346,7 @@ static const struct tw_synonym *find(const char *word, const char *path)
 	const size_t n = path ? strlen(path) : 0;
 	char text[64];
 
-	plain(word, text, sizeof text);
+	tw_synonym_plain(word, text, sizeof text);
 	for (const struct tw_synonym *s = tw_synonyms; s->theirs; s++) {
 		const char *value = s->ours ? strstr(s->ours, ": ") : NULL;
 

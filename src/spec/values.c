@@ -200,6 +200,14 @@ bool tw_read_elsewhere(const char *key, char *out, size_t room)
 	return s || namesakes(key, out, room);
 }
 
+/* Do others call a field of this job so?  Then it matters little that another choice has it. */
+static bool meant_here(const struct tw_reading *r, const char *path, const char *key)
+{
+	const struct tw_synonym *s = tw_synonym_field(key);
+
+	return s && s->ours && strcmp(s->ours, path) != 0 && tw_job_field(r->job, s->ours);
+}
+
 static enum tw_status unknown(struct tw_reading *r, const char *parent, const char *path,
 			      const struct tw_tree *node)
 {
@@ -210,7 +218,7 @@ static enum tw_status unknown(struct tw_reading *r, const char *parent, const ch
 		return tw_read_refuse(
 			r, node, path,
 			"names of fields contain no dot; write a mapping inside a mapping instead");
-	if (of_another(r, path, reason, sizeof reason))
+	if (!meant_here(r, path, node->key) && of_another(r, path, reason, sizeof reason))
 		return tw_read_refuse(r, node, path, reason);
 	siblings(r, parent, &n);
 	snprintf(lead, sizeof lead, "%s%s", *parent ? parent : "a job", " has");

@@ -7,6 +7,7 @@
 #include "spec/optimiser.h"
 #include "strategy/outer.h"
 
+#include "spec/help_topic.h"
 #include "spec/synonyms.h"
 
 #include <string.h>
@@ -48,7 +49,9 @@ enum tw_status tw_read_choose(struct tw_reading *r, const struct tw_chooser *c,
 		snprintf(text, sizeof text, "no %s is called '%s'; %s", c->what,
 			 tw_tree_show(node->text, shown, sizeof shown),
 			 other ? tw_synonym_say(other, help, sizeof help)
-			       : tw_names_suggest(n, node->text, "there are", help, sizeof help));
+			 : tw_job_topic_absent(node->text, help, sizeof help)
+				 ? help
+				 : tw_names_suggest(n, node->text, "there are", help, sizeof help));
 	return tw_read_refuse(r, node, path, text);
 }
 

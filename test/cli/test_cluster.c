@@ -265,6 +265,11 @@ static void requests_that_make_no_sense(void **state)
 	thalweg_refuses(NULL, "cannot have the same port",
 			"join localhost --workers 2 --http 8080");
 	thalweg_refuses(NULL, "needs a port from 0", "join localhost --http x");
+	thalweg_refuses(NULL, "needs a port from 0", "join localhost --http :8080");
+	thalweg_refuses(NULL, "0.0.0.0 can be reached from other machines",
+			"join localhost --http 0.0.0.0:0");
+	thalweg_refuses(NULL, "\"node1\" is not an address; use 127.0.0.1, ::1 or localhost",
+			"join localhost --http node1:8080");
 	thalweg_refuses(NULL, "all three of", "join localhost --certificate a.pem");
 	thalweg_refuses("THALWEG_KEY=nonsense", "THALWEG_KEY: ", "join localhost");
 }
@@ -320,6 +325,23 @@ static void without_servers_a_worker_must_be_reachable(void **state)
 	said_free(&said);
 }
 
+/* No line says an address twice, such as "127.0.0.1:7433: the connection to 127.0.0.1:7433 ...". */
+static void address_once(const char *text, const char *where)
+{
+	has(text, where);
+	for (const char *line = text, *end; *line; line = end + (*end != 0)) {
+		const char *at = strstr(line, where);
+
+		end = line + strcspn(line, "\n");
+		if (at && at < end) {
+			const char *again = strstr(at + 1, where);
+
+			if (again && again < end)
+				fail_msg("an address twice: %.*s", (int)(end - line), line);
+		}
+	}
+}
+
 static void who_has_another_key_is_not_let_in(void **state)
 {
 	struct running master, worker;
@@ -333,10 +355,17 @@ static void who_has_another_key_is_not_let_in(void **state)
 	thalweg_end(&worker, &said);
 	expect(&said, 1);
 	has(said.err, "another key");
+	address_once(said.err, where);
 	said_free(&said);
 	thalweg_begin(&worker, NULL, "join %s --patience 1s", where);
 	thalweg_end(&worker, &said);
 	expect(&said, 1);
+	address_once(said.err, where);
+	said_free(&said);
+	thalweg_begin(&worker, NULL, "join 127.0.0.1:1 --key %s --patience 1s", key);
+	thalweg_end(&worker, &said);
+	expect(&said, 1);
+	address_once(said.err, "127.0.0.1:1");
 	said_free(&said);
 	/* the key from the environment is as good */
 	snprintf(flags, sizeof flags, "THALWEG_KEY_FILE=%s", key);
@@ -381,10 +410,11 @@ static void pages_and_signals(void **state)
 	unsigned port;
 	json_t *r;
 
-	thalweg_begin(&master, NULL,
-		      "serve %s --run %s/pages --listen 127.0.0.1:0 --http 0 --json --set "
-		      "train.epochs=1e6 --set checkpoint.every=1h",
-		      job, scratch());
+	thalweg_begin(
+		&master, NULL,
+		"serve %s --run %s/pages --listen 127.0.0.1:0 --http 127.0.0.1:0 --json --set "
+		"train.epochs=1e6 --set checkpoint.every=1h",
+		job, scratch());
 	await_line(&master, "thalweg: http://127.0.0.1:", line, sizeof line);
 	assert_int_equal(sscanf(line, "%u has /metrics", &port), 1);
 	await_line(&master, "to join: thalweg ", join, sizeof join);
@@ -594,7 +624,7 @@ static void joiners_hear_why_a_run_failed(void **state)
 		expect(&said, 1);
 		if (k)
 			has(said.err, "the run has failed on the master: training diverged after ");
-		has(said.err, "update.rate=100000");
+		has(said.err, "update.rate=0.1 (it is 1e+06)");
 		said_free(&said);
 	}
 	serve(&part[0], "wild", "--set update.rate=0.1", join);

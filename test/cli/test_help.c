@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_help.c - what the command line says about itself, and how it refuses what makes no sense. */
+#include "cli/args.h"
 #include "cli/spawn.h"
-#include "cli/verb.h"
+#include "cli/verb_hints.h"
+#include "kit/quoted.h"
+#include "spec/hint.h"
 #include "spec/synonyms.h"
 #include "strategy/codec.h"
 
@@ -62,7 +65,12 @@ static void topics(void **state)
 	has(s->out, "bf16");
 	s = thalweg(NULL, "help options");
 	assert_int_equal(s->code, 0);
-	has(s->out, "global_batch");
+	has(s->out, "\n  data.global_batch         samples per step of all workers together");
+	has(s->out, "\n  relu              max(x, 0)");
+	for (const char *line = s->out, *end; *line; line = end + 1) { /* text, not Markdown */
+		end = strchr(line, '\n');
+		assert_true(*line != '#' && *line != '|' && end[-1] != '|');
+	}
 	s = thalweg(NULL, "help codecs");
 	assert_int_equal(s->code, 0);
 	for (size_t k = 0; tw_codec_all[k]; k++) {
@@ -78,6 +86,32 @@ static void wrong_requests_are_refused(void **state)
 		const char *words, *sentence;
 	} cases[] = {
 		{ "", "which verb?" },
+		{ "job.yaml", "there is no verb job.yaml; to train a job, use `thalweg train "
+			      "job.yaml`" },
+		{ "run job.yaml", "there is no verb run; use `thalweg train job.yaml`" },
+		{ "resume job.yaml", "there is no verb resume; run the same command again to "
+				     "resume: `thalweg train job.yaml`" },
+		{ "resume examples", "`thalweg train JOB --run examples`" },
+		{ "examples", "`thalweg inspect examples` shows the run of a directory" },
+		{ "x.csv", "it is a file of data, not a job; write a job with `data: {source: csv, "
+			   "file: x.csv}`" },
+		{ "train a.yaml --lr 0.1", "there is no flag --lr of train; the learning rate is "
+					   "--set update.rate=0.1" },
+		{ "train a.yaml --epochs=3",
+		  "there is no flag --epochs of train; use --set train.epochs=3" },
+		{ "train a.yaml --optimizer --json", "the optimiser is --set update.rule=sgd" },
+		{ "train a.yaml --gpu", "there is no flag --gpu of train; GPUs are not supported; "
+					"instead networks run on CPU cores" },
+		{ "train --config a.yaml", "the job is a word after the verb" },
+		{ "eval a --output b", "there is no flag --output of eval; `thalweg eval --help`" },
+		{ "key --lr 1", "there is no flag --lr of key; `thalweg key --help`" },
+		{ "help lstm", "lstm: this layer is not supported; instead give a window" },
+		{ "help onnx", "onnx: ONNX is not supported; instead `thalweg export RUN" },
+		{ "help f1", "f1: scores other than loss and accuracy are not supported; instead "
+			     "`thalweg eval RUN --predictions FILE`" },
+		{ "help federated", "federated: federated learning on private data is not "
+				    "supported; instead `strategy: averaging`" },
+		{ "help gpu", "gpu: GPUs are not supported; instead networks run on CPU cores" },
 		{ "sym x.yaml", "there is no verb sym; did you mean sim?" },
 		{ "xyzzyxyzzy", "`thalweg --help` lists them" },
 		{ "sim", "sim needs JOB" },
@@ -209,8 +243,8 @@ static void one_word_is_explained(void **state)
 		{ "nesterov", { "nag" } },
 		{ "ddp", { "strategy: allreduce here", "a preset" } },
 		{ "dense", { "linear" } },
-		{ "gpu", { "CPU cores" } },
-		{ "checkpoint_dir", { "--run on the command line" } },
+		{ "learning rate", { "update.rate here" } },
+		{ "checkpoint_dir", { "--run DIR on the command line" } },
 	};
 
 	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
@@ -228,19 +262,73 @@ static void one_word_is_explained(void **state)
 	has(thalweg(NULL, "help zzzzzz")->err, "a section, a preset, a layer");
 }
 
+static const struct tw_flag *flag_of(const struct tw_flag *f, const char *name)
+{
+	const size_t n = strcspn(name, " ");
+
+	while (f->option.name &&
+	       (strlen(f->option.name) != n || strncmp(f->option.name, name, n) != 0))
+		f++;
+	return f->option.name ? f : NULL;
+}
+
 /* Flags that synonyms name are flags. */
 static void flags_of_synonyms_exist(void **state)
 {
 	for (const struct tw_synonym *s = tw_synonyms; s->theirs; s++) {
-		const struct tw_flag *f = tw_verb_find("train")->flags;
+		const struct tw_flag *f;
 
 		if (!s->ours || *s->ours != '-')
 			continue;
-		while (f->option.name && strcmp(f->option.name, s->ours + 2) != 0)
-			f++;
-		if (!f->option.name)
+		f = flag_of(tw_verb_find("train")->flags, s->ours + 2);
+		f = f ? f : flag_of(tw_common_flags, s->ours + 2);
+		if (!f || (f->value != NULL) != (strchr(s->ours, ' ') != NULL))
 			fail_msg("%s: train has no %s", s->theirs, s->ours);
 	}
+}
+
+static void parses(const char *command)
+{
+	char text[300], *word[20] = { text }, *state = NULL;
+	struct tw_error why = { 0 };
+	struct tw_args args;
+	int n = 1;
+
+	snprintf(text, sizeof text, "%s", command);
+	for (char *w = strtok_r(text, " ", &state); w && n < 20; w = strtok_r(NULL, " ", &state))
+		word[n++] = w;
+	if (tw_args_parse(&args, n, word, &why) != TW_OK || !(args.verb || args.common.version))
+		fail_msg("%s: %s", command, why.text);
+	tw_args_release(&args);
+}
+
+static void commands_of(const char *sentence)
+{
+	char text[300];
+
+	for (const char *at = sentence; quoted(&at, text, sizeof text);)
+		if (strncmp(text, "thalweg ", 8) == 0)
+			parses(text + 8);
+}
+
+/* Whatever a hint tells people to type is a command. */
+static void suggested_commands_are_accepted(void **state)
+{
+	char hint[500];
+
+	for (const struct tw_verb_hint *h = tw_verb_hints; h->theirs; h++) {
+		assert_null(tw_verb_find(h->theirs));
+		parses(h->ours);
+		assert_true(tw_verb_hint(h->theirs, "job.yaml", hint, sizeof hint));
+		commands_of(hint);
+		assert_true(tw_verb_hint(h->theirs, NULL, hint, sizeof hint));
+		commands_of(hint);
+	}
+	for (const struct tw_synonym *s = tw_synonyms; s->theirs; s++)
+		commands_of(s->note);
+	for (const struct tw_other_file *f = tw_other_files; f->suffix; f++)
+		commands_of(f->says);
+	assert_false(tw_verb_hint("xyzzy", "job.yaml", hint, sizeof hint));
 }
 
 int main(void)
@@ -251,6 +339,7 @@ int main(void)
 		cmocka_unit_test(topics),
 		cmocka_unit_test(one_word_is_explained),
 		cmocka_unit_test(flags_of_synonyms_exist),
+		cmocka_unit_test(suggested_commands_are_accepted),
 		cmocka_unit_test(wrong_requests_are_refused),
 		cmocka_unit_test(explain_is_a_fixed_point),
 		cmocka_unit_test(the_reference_page_is_current),

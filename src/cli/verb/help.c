@@ -24,7 +24,8 @@ static void options(const struct help_flags *f)
 
 	if (page)
 		tw_help_markdown(page);
-	tw_job_reference(page ? page : stdout, TW_REFERENCE_MARKDOWN);
+	tw_job_reference(page ? page : stdout,
+			 f->markdown ? TW_REFERENCE_MARKDOWN : TW_REFERENCE_PLAIN);
 	if (page && fclose(page) == 0)
 		tw_help_wrapped(stdout, text);
 	free(text);
@@ -73,7 +74,12 @@ static int no_such_topic(const struct tw_call *call, const char *topic)
 {
 	static char words[WORDS][80];
 	const char *names[WORDS + 1] = { NULL }, *near, *word;
+	char absent[400];
 
+	if (tw_job_topic_absent(topic, absent, sizeof absent)) {
+		tw_log_line(call->log, TW_ERROR, "", "%s: %s", tw_show(topic).text, absent);
+		return TW_EXIT_WRONG;
+	}
 	for (size_t i = 0; i < WORDS && (word = word_at(i)); i++) {
 		snprintf(words[i], sizeof words[i], "%s", word);
 		names[i] = words[i];
@@ -113,8 +119,11 @@ static int one_topic(const struct tw_call *call, const char *topic)
 static int help(const struct tw_call *call)
 {
 	const struct help_flags *f = call->flags;
-	const char *topic = call->words ? call->word[0] : "";
+	char topic[200] = "";
 
+	for (size_t k = 0, n = 0; k < call->words && n < sizeof topic; k++)
+		n += (size_t)snprintf(topic + n, sizeof topic - n, "%s%s", k ? " " : "",
+				      call->word[k]);
 	if (f->man) {
 		tw_help_man(stdout);
 		return TW_EXIT_DONE;
@@ -163,7 +172,7 @@ const struct tw_verb tw_verb_help = {
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct help_flags),
-	.most = 1,
+	.most = 4, /* learning rate */
 	.word_at = word_at,
 	.run = help,
 };

@@ -184,6 +184,7 @@ const struct tw_source tw_source_csv = {
 	.help = "tables: rows of numbers, one column of them a class or a value",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.files = (const struct tw_source_file[]){ { ".csv" }, { ".tsv", "separator: tab" }, { 0 } },
 	.splits = true,
 	.test_option = "test_file",
 	.open = open_files,

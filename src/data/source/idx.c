@@ -63,6 +63,7 @@ const struct tw_source tw_source_idx = {
 	.help = "your own IDX files, the format of MNIST",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.files = (const struct tw_source_file[]){ { ".idx" }, { "-ubyte" }, { 0 } },
 	.splits = true,
 	.test_option = "test_images",
 	.answers_option = "test_labels",

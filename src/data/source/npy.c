@@ -79,6 +79,7 @@ const struct tw_source tw_source_npy = {
 	.help = "your own NumPy arrays: samples in one file, labels or values in another",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
+	.files = (const struct tw_source_file[]){ { ".npy" }, { 0 } },
 	.splits = true,
 	.test_option = "test_x",
 	.answers_option = "test_y",

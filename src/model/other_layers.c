@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* other_layers.c - layers that other programs have and this one has not; what to use instead. */
+#include "model/other_layers.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SMOOTH   "use `gelu` or `leaky-relu`"
+#define NEAR     "use `gelu`, which is close to it"
+#define WINDOW   "give a window of the sequence as features, and use `linear 64` and `relu`"
+#define ROW      "give the samples as images of height 1 (an NPY array of shape n, c, 1, w), and "
+#define LEFT_OUT "leave it out"
+
+const struct tw_other_layer tw_other_layers[] = {
+	/* activations */
+	{ "elu", SMOOTH },
+	{ "selu", SMOOTH },
+	{ "celu", SMOOTH },
+	{ "softplus", SMOOTH },
+	{ "swish", NEAR },
+	{ "silu", NEAR },
+	{ "mish", NEAR },
+	{ "hardswish", NEAR },
+	{ "relu6", "use `relu`" },
+	{ "prelu", "use `leaky-relu slope 0.25`, whose slope is fixed" },
+	{ "rrelu", "use `leaky-relu slope 0.25`, whose slope is fixed" },
+	{ "softsign", "use `tanh`" },
+	{ "hardtanh", "use `tanh`" },
+	{ "hardsigmoid", "use `sigmoid`" },
+	{ "logsoftmax", LEFT_OUT ": the loss of classes includes it" },
+	/* along one or three axes */
+	{ "conv1d", ROW "use `conv 16 1x3`" },
+	{ "maxpool1d", ROW "use `maxpool 1x2`" },
+	{ "avgpool1d", ROW "use `avgpool 1x2`" },
+	{ "conv3d",
+	  "give each sample as one image with the slices as channels, and use `conv 16 3x3`" },
+	/* other shapes */
+	{ "depthwiseconv", "use `conv 32 3x3 groups 32` on 32 channels" },
+	{ "depthwiseconv2d", "use `conv 32 3x3 groups 32` on 32 channels" },
+	{ "separableconv2d", "use `conv 32 3x3 groups 32` and `conv 64 1x1`" },
+	{ "convtranspose", "end the network in `linear 784`, with as many outputs as pixels" },
+	{ "convtranspose2d", "end the network in `linear 784`, with as many outputs as pixels" },
+	{ "upsample", "end the network in `linear 784`, with as many outputs as pixels" },
+	{ "adaptiveavgpool2d", "use `globalpool`, the mean of each channel" },
+	{ "globalavgpool", "use `globalpool`, the mean of each channel" },
+	{ "globalaveragepooling2d", "use `globalpool`, the mean of each channel" },
+	{ "adaptivemaxpool2d", "use `globalpool`, the mean of each channel" },
+	{ "zeropad2d", "pad in the next layer, such as `conv 16 3x3 pad 1`" },
+	{ "reshape", "use `flatten`; the shape of the input comes from the data" },
+	{ "input", LEFT_OUT ": the shape of the input comes from the data" },
+	{ "identity", LEFT_OUT },
+	{ "dropout2d", "use `dropout 0.5`, which drops single values" },
+	{ "alphadropout", "use `dropout 0.5`" },
+	/* normalisation */
+	{ "groupnorm", "use `layernorm` or `batchnorm`" },
+	{ "instancenorm", "use `layernorm` or `batchnorm`" },
+	{ "instancenorm2d", "use `layernorm` or `batchnorm`" },
+	{ "rmsnorm", "use `layernorm`" },
+	/* sequences */
+	{ "lstm", WINDOW },
+	{ "gru", WINDOW },
+	{ "rnn", WINDOW },
+	{ "recurrent", WINDOW },
+	{ "attention", WINDOW },
+	{ "multiheadattention", WINDOW },
+	{ "transformer", WINDOW },
+	{ "transformerencoder", WINDOW },
+	{ "embedding", "give a column of zeros and ones for each word, and use `linear 64`" },
+	{ NULL },
+};
+
+static bool same(const char *word, const char *theirs)
+{
+	for (; *word; word++) {
+		if (*word == '_' || *word == '-' || *word == ' ')
+			continue;
+		if (tolower((unsigned char)*word) != *theirs++)
+			return false;
+	}
+	return !*theirs;
+}
+
+const struct tw_other_layer *tw_other_layer_find(const char *word)
+{
+	for (const struct tw_other_layer *l = tw_other_layers; l->theirs; l++)
+		if (same(word, l->theirs))
+			return l;
+	return NULL;
+}
