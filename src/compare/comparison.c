@@ -33,6 +33,25 @@ size_t tw_comparison_value(const struct tw_comparison *c, size_t combination, si
 	return combination % c->tune[tune].count;
 }
 
+size_t tw_comparison_with(const struct tw_comparison *c, size_t combination, size_t tune,
+			  size_t value)
+{
+	size_t stride = 1;
+
+	for (size_t k = c->tunes; k-- > tune + 1;)
+		stride *= c->tune[k].count;
+	return combination + (value - tw_comparison_value(c, combination, tune)) * stride;
+}
+
+const struct tw_compare_try *tw_comparison_tried(const struct tw_compare_row *row,
+						 size_t combination)
+{
+	for (size_t k = 0; k < row->tries; k++)
+		if (row->try_[k].combination == combination)
+			return &row->try_[k];
+	return NULL;
+}
+
 uint32_t tw_compare_measure(const char *name)
 {
 	uint32_t k = 0;
@@ -63,15 +82,15 @@ static enum tw_status open_file(struct tw_compare_reading *r, size_t k)
 	struct tw_compare_file *f = &r->file[k];
 	enum tw_status st;
 
-	f->path = r->q->job[k];
+	f->path = r->q.job[k];
 	f->name = strcmp(f->path, "-") == 0 ? "standard input" : f->path;
 	r->c->folder[k] = folder_of(&r->c->arena, f->path);
 	if (!r->c->folder[k])
 		return tw_compare_no_memory(r);
 	st = tw_job_load(f->path, &f->text, &f->bytes, r->why);
 	if (st == TW_OK)
-		st = tw_job_read_text(f->name, f->text, f->bytes, r->q->set, r->q->sets,
-				      r->q->environ_, world[r->q->world], &f->base, r->why);
+		st = tw_job_read_text(f->name, f->text, f->bytes, r->q.set, r->q.sets,
+				      r->q.environ_, world[r->q.world], &f->base, r->why);
 	if (st == TW_OK && f->base->model == TW_MODEL_EXTERNAL)
 		st = tw_fail(r->why, TW_BAD_INPUT,
 			     "%s: model: external computes in the program that links libthalweg, "
@@ -85,7 +104,7 @@ static enum tw_status open_files(struct tw_compare_reading *r)
 	bool owned = false;
 	enum tw_status st = TW_OK;
 
-	for (size_t k = 0; k < r->q->jobs && st == TW_OK; k++) {
+	for (size_t k = 0; k < r->q.jobs && st == TW_OK; k++) {
 		const struct tw_tree *given;
 
 		st = open_file(r, k);
@@ -132,17 +151,20 @@ static void value_text(const struct tw_tree *node, char *out, size_t room, bool 
 		snprintf(out + n, room - n, "]");
 }
 
+/* `list` may also be a single word. */
 static enum tw_status add_axis(struct tw_compare_reading *r, struct tw_compare_axis *axis,
 			       const char *path, const struct tw_tree *list)
 {
+	const bool single = list->kind == TW_TREE_TEXT;
 	struct tw_arena *keep = &r->c->arena;
 	char text[120];
 
 	*axis = (struct tw_compare_axis){
 		.path = tw_arena_text(keep, path),
-		.value = tw_arena_get(keep, list->count * sizeof *axis->value),
+		.value = tw_arena_get(keep, (list->count + 1) * sizeof *axis->value),
 	};
-	for (const struct tw_tree *c = list->first; c; c = c->next) {
+	for (const struct tw_tree *c = single ? list : list->first; c;
+	     c = single ? NULL : c->next) {
 		struct tw_compare_value *v = &axis->value[axis->count];
 
 		value_text(c, text, sizeof text, true);
@@ -155,7 +177,7 @@ static enum tw_status add_axis(struct tw_compare_reading *r, struct tw_compare_a
 				return tw_fail(r->why, TW_BAD_INPUT,
 					       "%s: %s: '%s' is given twice; give each value once",
 					       c->place, path, text);
-		axis->count++;
+		axis->given = ++axis->count;
 	}
 	return TW_OK;
 }
@@ -239,7 +261,7 @@ static enum tw_status check_axes(struct tw_compare_reading *r)
 	for (size_t k = 0; k < c->varies; k++)
 		cells *= (double)c->vary[k].count;
 	for (size_t k = 0; k < c->tunes; k++)
-		cells *= (double)c->tune[k].count;
+		cells *= (double)c->tune[k].given;
 	if (cells * (double)(c->options.seeds + c->options.tune_seeds) > TW_COMPARE_CELLS_MAX)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "this grid has %.0f runs, and a comparison may have %d; give fewer "
@@ -294,16 +316,18 @@ static enum tw_status read_all(struct tw_compare_reading *r)
 	if (st == TW_OK && !(c->title = title_of(r)))
 		st = tw_compare_no_memory(r);
 	if (st == TW_OK)
-		st = read_axes(r, "--vary", r->q->vary, r->q->varies, c->options.vary, &c->vary,
+		st = read_axes(r, "--vary", r->q.vary, r->q.varies, c->options.vary, &c->vary,
 			       &c->varies);
 	if (st == TW_OK)
-		st = read_axes(r, "--tune", r->q->tune, r->q->tunes, c->options.tune, &c->tune,
+		st = read_axes(r, "--tune", r->q.tune, r->q.tunes, c->options.tune, &c->tune,
 			       &c->tunes);
+	for (size_t k = 0; k < c->tunes && st == TW_OK; k++)
+		st = tw_compare_settle_grid(r, &c->tune[k]);
 	if (st == TW_OK)
 		st = check_axes(r);
 	c->combinations = 1;
 	for (size_t k = 0; st == TW_OK && k < c->tunes; k++)
-		c->combinations *= c->tune[k].count;
+		c->combinations *= c->tune[k].given;
 	if (st == TW_OK)
 		st = tw_compare_make_rows(r);
 	if (st == TW_OK)
@@ -311,11 +335,38 @@ static enum tw_status read_all(struct tw_compare_reading *r)
 	return st == TW_OK ? tw_compare_make_cells(r) : st;
 }
 
+static bool keep_texts(struct tw_arena *keep, const char *const **list, size_t n)
+{
+	const char **copy = tw_arena_get(keep, (n + 1) * sizeof *copy);
+
+	for (size_t k = 0; copy && k < n; k++)
+		if (!(copy[k] = tw_arena_text(keep, (*list)[k])))
+			return false;
+	if (copy)
+		copy[n] = NULL;
+	*list = copy;
+	return copy;
+}
+
+/* The caller may change its environment while runs are under way. */
+static bool keep_request(struct tw_compare_reading *r)
+{
+	struct tw_compare_request *q = &r->q;
+	struct tw_arena *keep = &r->c->arena;
+	size_t n = 0;
+
+	while (q->environ_ && q->environ_[n])
+		n++;
+	return keep_texts(keep, &q->job, q->jobs) && keep_texts(keep, &q->set, q->sets) &&
+	       keep_texts(keep, &q->vary, q->varies) && keep_texts(keep, &q->tune, q->tunes) &&
+	       (!q->environ_ || keep_texts(keep, &q->environ_, n));
+}
+
 enum tw_status tw_comparison_read(const struct tw_compare_request *q, struct tw_comparison **out,
 				  struct tw_error *why)
 {
 	struct tw_comparison *c = tw_heap_zeros(&tw_heap_system, sizeof *c);
-	struct tw_compare_reading r = { .q = q, .c = c, .why = why };
+	struct tw_compare_reading *r;
 	enum tw_status st = TW_NO_MEMORY;
 
 	if (!c)
@@ -323,23 +374,18 @@ enum tw_status tw_comparison_read(const struct tw_compare_request *q, struct tw_
 	tw_arena_init(&c->arena, &tw_heap_system);
 	c->world = q->world;
 	c->folder = tw_arena_get(&c->arena, q->jobs * sizeof *c->folder);
-	r.file = tw_arena_get(&c->arena, q->jobs * sizeof *r.file);
-	if (c->folder && r.file)
-		st = read_all(&r);
+	c->reading = r = tw_arena_get(&c->arena, sizeof *r);
+	if (r)
+		*r = (struct tw_compare_reading){
+			.q = *q,
+			.c = c,
+			.why = why,
+			.file = tw_arena_get(&c->arena, q->jobs * sizeof *r->file),
+		};
+	if (c->folder && r && r->file && keep_request(r))
+		st = read_all(r);
 	else
-		tw_compare_no_memory(&r);
-	/* of what was read only texts are kept */
-	for (size_t k = 0; r.file && k < q->jobs; k++) {
-		free(r.file[k].text);
-		tw_job_free(r.file[k].base);
-	}
-	for (size_t k = 0; k < c->varies + c->tunes; k++) {
-		struct tw_compare_axis *a = k < c->varies ? &c->vary[k] : &c->tune[k - c->varies];
-
-		for (size_t i = 0; i < a->count; i++)
-			a->value[i].node = NULL;
-	}
-	c->options.given = c->options.vary = c->options.tune = c->options.methods = NULL;
+		tw_fail(why, st, "no memory for the comparison");
 	if (st != TW_OK) {
 		tw_comparison_free(c);
 		return st;
@@ -352,6 +398,10 @@ void tw_comparison_free(struct tw_comparison *c)
 {
 	if (!c)
 		return;
+	for (size_t k = 0; c->reading && c->reading->file && k < c->reading->q.jobs; k++) {
+		free(c->reading->file[k].text);
+		tw_job_free(c->reading->file[k].base);
+	}
 	tw_arena_release(&c->arena);
 	tw_heap_system.put(&tw_heap_system, c);
 }

@@ -4,7 +4,11 @@
  * A *row* is one method: a job file, the fields of a named method, and one value of each varied
  * field.  A *cell* is one run: a row with a seed, and with one combination of tuned values.
  *
- *  (1) every cell was read, and its plan made, before the first one runs: nothing is refused later.
+ * Where the best of tuned values is the first or the last of a grid, the grid widens: the row tries
+ * further values, which are known from the start, until the best one has neighbours on both sides.
+ *
+ *  (1) every cell that was asked for was read, and its plan made, before the first one runs:
+ *      nothing is refused later.  A value beyond a grid that the job refuses ends the grid there.
  *  (2) cells of one row differ in seed, tuned values and, for tuning, the set that is scored.
  *  (3) tuning never sees the test set of a data set, nor a seed of the comparison. */
 #ifndef TW_COMPARE_COMPARISON_H
@@ -40,6 +44,10 @@ struct tw_compare_axis {
 		const struct tw_tree *node; /* while it is read */
 	} * value;
 	size_t count;
+	/* Those that were given are value[first] and the following; the others lie beyond them, and
+	 * a grid that has such is in ascending order. */
+	size_t first, given;
+	const char *narrow; /* why it has none, for a sentence; NULL: it has */
 };
 
 struct tw_compare_cell {
@@ -55,6 +63,7 @@ struct tw_compare_row {
 	size_t file;   /* of request.job */
 	bool baseline; /* one worker */
 	bool accurate; /* its task has an accuracy */
+	bool effort;   /* its samples take different times (sim.compute.by_label, by_sample) */
 	struct tw_job_change *change;
 	size_t changes;
 	uint32_t workers;
@@ -62,10 +71,18 @@ struct tw_compare_row {
 	/* Settings that differ from those of another row: a text for each of the comparison's
 	 * `differs`; NULL: the row has no such field. */
 	const char **setting;
-	struct tw_compare_cell *cell; /* first those of tuning, by combination and seed; then one
-					 of each combination and seed, of which one combination
-					 runs */
-	size_t tuning, finals;
+	/* The combinations of tuned values that it has tried, or will; one without tuning. */
+	struct tw_compare_try *try_;
+	size_t tries, room;
+	double apart; /* epochs between its evaluations; 0: as its job has it */
+};
+
+/* One combination of tuned values, and its runs. */
+struct tw_compare_try {
+	size_t combination;
+	const char *refused;            /* why there is no such job; NULL: there is */
+	struct tw_compare_cell *tuning; /* compare.tune_seeds of them; NULL: nothing is tuned */
+	struct tw_compare_cell *final;  /* compare.seeds, of which those of one try run */
 };
 
 struct tw_comparison {
@@ -77,7 +94,7 @@ struct tw_comparison {
 	const char **folder;           /* of each job file: where its relative paths begin */
 	struct tw_compare_axis *vary, *tune;
 	size_t varies, tunes;
-	size_t combinations; /* of tuned values; 1 without any */
+	size_t combinations; /* of tuned values that were given; 1 without any */
 	struct tw_compare_row *row;
 	size_t rows;
 	const char **differs; /* paths of the settings that differ between rows */
@@ -85,7 +102,8 @@ struct tw_comparison {
 	const char **note; /* what people must know about the comparison itself */
 	size_t notes;
 	char isa[16];
-	struct tw_sha program; /* this very program */
+	struct tw_sha program;              /* this very program */
+	struct tw_compare_reading *reading; /* for values beyond the grid */
 };
 
 /* Read and check everything.  *out is the caller's (tw_comparison_free).  TW_BAD_INPUT with one
@@ -96,8 +114,21 @@ void tw_comparison_free(struct tw_comparison *c);
 
 /* The number of the measure of that name. */
 uint32_t tw_compare_measure(const char *name);
-/* Value number k of the tuned field in a combination: the first field changes slowest. */
+/* Which value a tuned field has in a combination: the first field changes slowest. */
 size_t tw_comparison_value(const struct tw_comparison *c, size_t combination, size_t tune);
+/* The same combination with another value of that field. */
+size_t tw_comparison_with(const struct tw_comparison *c, size_t combination, size_t tune,
+			  size_t value);
+/* The row's try of that combination; NULL: it has none. */
+const struct tw_compare_try *tw_comparison_tried(const struct tw_compare_row *row,
+						 size_t combination);
+/* Let rows try combinations that they have not tried: each is read as those of the beginning were,
+ * and one that its job refuses is kept with the reason. */
+struct tw_compare_wish {
+	size_t row, combination;
+};
+enum tw_status tw_comparison_widen(struct tw_comparison *c, const struct tw_compare_wish *wish,
+				   size_t n, struct tw_error *why);
 /* Is there something to choose? */
 static inline bool tw_comparison_tunes(const struct tw_comparison *c)
 {

@@ -123,23 +123,26 @@ static enum tw_status change(struct tw_compare_reading *r, struct changes *c, co
 	return TW_OK;
 }
 
-/* A curve needs more than its end. */
-static enum tw_status change_evaluations(struct tw_compare_reading *r, const struct tw_job *base,
-					 struct changes *c)
+/* A curve needs more than its end: how many epochs apart the evaluations of a run are whose job
+ * does not say so; 0: as the job has it.  `job` has its plan. */
+static double evaluations_apart(const struct tw_job *job)
 {
-	double every = base->train.epochs / EVALUATIONS;
-	char text[40];
+	const double length = job->update.schedule.epochs; /* 0: only time ends the run */
+	double apart = length / EVALUATIONS;
 
-	if (tw_job_given(base, "train.evaluate") || !(every > 0) || tw_plan_optimises(&base->plan))
-		return TW_OK;
-	if (!base->data.from && every * (double)base->data.samples < tw_job_batch(base))
-		every = (double)tw_job_batch(base) / (double)base->data.samples;
-	snprintf(text, sizeof text, "%.6g", every);
-	return change(r, c, "train.evaluate", text);
+	if (tw_job_given(job, "train.evaluate") || tw_plan_optimises(&job->plan))
+		return 0;
+	if (!(length > 0))
+		return 1;
+	if (!job->data.from && apart * (double)job->data.samples < tw_job_batch(job))
+		apart = (double)tw_job_batch(job) / (double)job->data.samples;
+	return apart;
 }
 
+/* `apart`: of evaluations_apart; 0 leaves them as they are. */
 static enum tw_status changes_of(struct tw_compare_reading *r, const struct tw_job *base,
-				 const struct tw_compare_cell *cell, struct changes *c)
+				 const struct tw_compare_cell *cell, double apart,
+				 struct changes *c)
 {
 	const struct tw_comparison *k = r->c;
 	enum tw_status st;
@@ -154,8 +157,9 @@ static enum tw_status changes_of(struct tw_compare_reading *r, const struct tw_j
 	}
 	snprintf(text, sizeof text, "%llu", (unsigned long long)cell->seed);
 	st = change(r, c, "train.seed", text);
-	if (st == TW_OK)
-		st = change_evaluations(r, base, c);
+	snprintf(text, sizeof text, "%.6g", apart);
+	if (st == TW_OK && apart > 0)
+		st = change(r, c, "train.evaluate", text);
 	if (st != TW_OK || !cell->tuning || !base->data.from)
 		return st;
 	st = change(r, c, "data.evaluate", "validation");
@@ -198,28 +202,36 @@ static void log_warnings(struct tw_compare_reading *r, const struct tw_job *job)
 			memcpy(list, r->warning, r->warnings * sizeof *list);
 		r->warning = list;
 		r->warnings++;
-		tw_log_line(r->q->log, TW_WARNING, "", "%s", job->warning[k]);
+		tw_log_line(r->q.log, TW_WARNING, "", "%s", job->warning[k]);
 	}
 }
 
-static enum tw_status make_cell(struct tw_compare_reading *r, struct tw_compare_row *row,
-				const struct tw_job *base, bool check, struct bench *b,
-				struct tw_compare_cell *cell)
+/* The job of a cell with its plan: only then every field has the value that the run has.  The
+ * caller's. */
+static enum tw_status cell_job(struct tw_compare_reading *r, const struct tw_compare_row *row,
+			       const struct tw_job *base, const struct tw_compare_cell *cell,
+			       double apart, struct bench *b, struct tw_job **out)
 {
 	struct changes c = { tw_arena_get(&r->c->arena,
 					  (r->c->tunes + CHANGES) * sizeof(struct tw_job_change)) };
+	enum tw_status st = c.at ? TW_OK : tw_compare_no_memory(r);
+
+	if (st == TW_OK)
+		st = changes_of(r, base, cell, apart, &c);
+	if (st == TW_OK)
+		st = tw_compare_job(r, row, c.at, c.count, out, r->why);
+	return st == TW_OK ? finish(*out, b, r->why) : st;
+}
+
+static enum tw_status make_cell(struct tw_compare_reading *r, struct tw_compare_row *row,
+				const struct tw_job *base, struct bench *b,
+				struct tw_compare_cell *cell)
+{
 	struct tw_job *job = NULL;
-	enum tw_status st;
+	enum tw_status st = cell_job(r, row, base, cell, row->apart, b, &job);
 	char *text = NULL;
 
-	if (!c.at)
-		return tw_compare_no_memory(r);
-	st = changes_of(r, base, cell, &c);
 	if (st == TW_OK)
-		st = tw_compare_job(r, row, c.at, c.count, &job, r->why);
-	if (st == TW_OK && check)
-		st = finish(job, b, r->why);
-	if (st == TW_OK && check)
 		log_warnings(r, job);
 	if (st == TW_OK && !(text = explained(job)))
 		st = tw_compare_no_memory(r);
@@ -227,6 +239,8 @@ static enum tw_status make_cell(struct tw_compare_reading *r, struct tw_compare_
 		cell->text = tw_arena_text(&r->c->arena, text);
 		st = cell->text ? hash(r->c, b, cell) : tw_compare_no_memory(r);
 		row->accurate = b->accurate;
+		row->effort = r->c->world == TW_COMPARE_SIM &&
+			      (job->sim.by_label.count || job->sim.by_sample.count);
 	}
 	free(text);
 	tw_job_free(job);
@@ -235,36 +249,141 @@ static enum tw_status make_cell(struct tw_compare_reading *r, struct tw_compare_
 
 /* --- the cells of a row --- */
 
+/* How far apart the evaluations of all its runs are: as its first one needs it. */
+static enum tw_status measure_length(struct tw_compare_reading *r, struct tw_compare_row *row,
+				     const struct tw_job *base, size_t combination, struct bench *b)
+{
+	const struct tw_compare_cell first = { .combination = combination,
+					       .seed = base->train.seed };
+	struct tw_job *job = NULL;
+	const enum tw_status st = cell_job(r, row, base, &first, 0, b, &job);
+
+	row->apart = st == TW_OK ? evaluations_apart(job) : 0;
+	tw_job_free(job);
+	return st;
+}
+
+/* `n` runs with seeds from `seed` on. */
+static enum tw_status make_runs(struct tw_compare_reading *r, struct tw_compare_row *row,
+				const struct tw_job *base, const struct tw_compare_cell *first,
+				size_t n, struct bench *b, struct tw_compare_cell **out)
+{
+	struct tw_compare_cell *cell = tw_arena_get(&r->c->arena, (n + 1) * sizeof *cell);
+	enum tw_status st = cell ? TW_OK : tw_compare_no_memory(r);
+
+	for (size_t k = 0; k < n && st == TW_OK; k++) {
+		cell[k] = *first;
+		cell[k].seed += k;
+		st = make_cell(r, row, base, b, &cell[k]);
+	}
+	*out = cell;
+	return st;
+}
+
+/* b: for tuning, and for the comparison. */
+static enum tw_status make_try(struct tw_compare_reading *r, struct tw_compare_row *row,
+			       const struct tw_job *base, size_t combination, struct bench *b)
+{
+	const struct tw_comparison *c = r->c;
+	struct tw_compare_try one = { .combination = combination };
+	struct tw_compare_cell first = {
+		.row = (size_t)(row - c->row),
+		.combination = combination,
+		.seed = base->train.seed,
+	};
+	enum tw_status st = make_runs(r, row, base, &first, c->options.seeds, &b[1], &one.final);
+
+	first.tuning = true;
+	first.seed += TW_COMPARE_TUNE_SEED;
+	if (st == TW_OK && tw_comparison_tunes(c))
+		st = make_runs(r, row, base, &first, c->options.tune_seeds, &b[0], &one.tuning);
+	if (st == TW_OK)
+		row->try_[row->tries++] = one;
+	return st;
+}
+
+static bool make_room(struct tw_compare_reading *r, struct tw_compare_row *row, size_t n)
+{
+	struct tw_compare_try *more;
+
+	if (row->tries + n <= row->room)
+		return true;
+	more = tw_arena_get(&r->c->arena, 2 * (row->tries + n) * sizeof *more);
+	if (!more)
+		return false;
+	if (row->tries)
+		memcpy(more, row->try_, row->tries * sizeof *more);
+	row->try_ = more;
+	row->room = 2 * (row->tries + n);
+	return true;
+}
+
+/* Number k of those that were given, among all. */
+static size_t given(const struct tw_comparison *c, size_t k)
+{
+	size_t combination = 0;
+
+	for (size_t t = c->tunes; t-- > 0; k /= c->tune[t].given)
+		combination = tw_comparison_with(c, combination, t,
+						 c->tune[t].first + k % c->tune[t].given);
+	return combination;
+}
+
 static enum tw_status make_row(struct tw_compare_reading *r, struct tw_compare_row *row,
 			       struct bench *b)
 {
 	struct tw_comparison *c = r->c;
-	const size_t tries = tw_comparison_tunes(c) ? c->options.tune_seeds : 0;
-	struct tw_compare_cell *cell;
 	struct tw_job *base = NULL;
 	enum tw_status st = tw_compare_job(r, row, NULL, 0, &base, r->why);
 
-	if (st != TW_OK)
-		return st;
-	row->tuning = c->combinations * tries;
-	row->finals = c->combinations * c->options.seeds;
-	row->cell = cell = tw_arena_get(&c->arena, (row->tuning + row->finals) * sizeof *row->cell);
-	if (!cell)
+	if (st == TW_OK && !make_room(r, row, c->combinations))
 		st = tw_compare_no_memory(r);
-	for (int final = 0; final < 2; final++)
-		for (size_t k = 0; k < c->combinations; k++)
-			for (size_t s = 0; s < (final ? c->options.seeds : tries) && st == TW_OK;
-			     s++, cell++) {
-				*cell = (struct tw_compare_cell){
-					.row = (size_t)(row - c->row),
-					.combination = k,
-					.seed = base->train.seed + s +
-						(final ? 0 : TW_COMPARE_TUNE_SEED),
-					.tuning = !final,
-				};
-				st = make_cell(r, row, base, s == 0, &b[final], cell);
-			}
+	if (st == TW_OK)
+		st = measure_length(r, row, base, given(c, 0), &b[1]);
+	for (size_t k = 0; k < c->combinations && st == TW_OK; k++)
+		st = make_try(r, row, base, given(c, k), b);
 	tw_job_free(base);
+	return st;
+}
+
+static enum tw_status widen_row(struct tw_compare_reading *r, const struct tw_compare_wish *wish,
+				struct bench *b)
+{
+	struct tw_compare_row *row = &r->c->row[wish->row];
+	struct tw_error said = { 0 };
+	struct tw_error *const why = r->why;
+	struct tw_job *base = NULL;
+	enum tw_status st = TW_OK;
+
+	if (!make_room(r, row, 1))
+		return tw_compare_no_memory(r);
+	r->why = &said;
+	st = tw_compare_job(r, row, NULL, 0, &base, r->why);
+	if (st == TW_OK)
+		st = make_try(r, row, base, wish->combination, b);
+	r->why = why;
+	tw_job_free(base);
+	if (st == TW_BAD_INPUT) {
+		row->try_[row->tries++] = (struct tw_compare_try){
+			.combination = wish->combination,
+			.refused = tw_arena_text(&r->c->arena, said.text),
+		};
+		return TW_OK;
+	}
+	return st == TW_OK ? st : tw_fail(why, st, "%s", said.text);
+}
+
+enum tw_status tw_comparison_widen(struct tw_comparison *c, const struct tw_compare_wish *wish,
+				   size_t n, struct tw_error *why)
+{
+	struct bench b[2] = { { 0 } };
+	enum tw_status st = TW_OK;
+
+	c->reading->why = why;
+	for (size_t k = 0; k < n && st == TW_OK; k++)
+		st = widen_row(c->reading, &wish[k], b);
+	bench_close(&b[0]);
+	bench_close(&b[1]);
 	return st;
 }
 
@@ -285,10 +404,16 @@ static enum tw_status check_measure(struct tw_compare_reading *r)
 	struct tw_comparison *c = r->c;
 	const struct tw_job *base = r->file[r->owner].base;
 	const char *name = tw_compare_measures[c->options.measure];
-	bool accurate = true;
+	bool accurate = true, effort = true;
 
-	for (size_t k = 0; k < c->rows; k++)
+	for (size_t k = 0; k < c->rows; k++) {
 		accurate &= c->row[k].accurate;
+		effort &= c->row[k].effort;
+	}
+	if (strcmp(name, "effort") == 0 && !effort)
+		return tw_job_refuse(base, r->why, "compare.measure",
+				     "effort is measured only by sim with sim.compute.by_label or "
+				     "by_sample; give one of these, or use another measure");
 	if (strncmp(name, "accuracy", 8) == 0 && !accurate)
 		return tw_job_refuse(base, r->why, "compare.measure",
 				     "this task has no accuracy; use loss, or leave it out");

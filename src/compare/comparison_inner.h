@@ -14,7 +14,8 @@ struct tw_compare_file {
 };
 
 struct tw_compare_reading {
-	const struct tw_compare_request *q;
+	struct tw_compare_request
+		q; /* its texts are copies, which live as long as the comparison */
 	struct tw_comparison *c;
 	struct tw_compare_file *file; /* request.jobs of them */
 	size_t owner;                 /* the file whose section compare: counts */
@@ -34,5 +35,8 @@ enum tw_status tw_compare_job(struct tw_compare_reading *r, const struct tw_comp
 			      struct tw_error *why);
 /* The cells of all rows, each read and its plan made (comparison_cells.c). */
 enum tw_status tw_compare_make_cells(struct tw_compare_reading *r);
+/* The values that `grid` stands for, and those beyond the ones that were given
+ * (comparison_grid.c). */
+enum tw_status tw_compare_settle_grid(struct tw_compare_reading *r, struct tw_compare_axis *axis);
 
 #endif

@@ -26,9 +26,10 @@ enum tw_status tw_compare_job(struct tw_compare_reading *r, const struct tw_comp
 		.name = f->name,
 		.text = f->text,
 		.bytes = f->bytes,
-		.set = r->q->set,
-		.sets = r->q->sets,
-		.environ_ = r->q->environ_,
+		.set = r->q.set,
+		.sets = r->q.sets,
+		.environ_ = r->q.environ_,
+		.compared = true,
 		.change = change,
 		.changes = row->changes + mores,
 	};
@@ -84,7 +85,7 @@ static void label(struct tw_compare_reading *r, size_t file, const struct tw_tre
 	const struct tw_comparison *c = r->c;
 
 	*out = '\0';
-	if (r->q->jobs > 1)
+	if (r->q.jobs > 1)
 		put_file(out, room, r->file[file].path);
 	if (method)
 		put(out, room, "%s", method->key);
@@ -266,12 +267,12 @@ enum tw_status tw_compare_make_rows(struct tw_compare_reading *r)
 	size_t most = 1;
 	enum tw_status st = TW_OK;
 
-	for (size_t k = 0; k < r->q->jobs; k++)
+	for (size_t k = 0; k < r->q.jobs; k++)
 		most += grid * methods_of(r, k);
 	c->row = tw_arena_get(&c->arena, most * sizeof *c->row);
 	if (!c->row)
 		return tw_compare_no_memory(r);
-	for (size_t k = 0; k < r->q->jobs; k++) {
+	for (size_t k = 0; k < r->q.jobs; k++) {
 		const struct tw_tree *m = k == r->owner ? c->options.methods : NULL;
 		const struct tw_tree *method = m ? m->first : NULL;
 

@@ -17,14 +17,15 @@ void tw_ranking_make(const struct tw_compare_runs *r, struct tw_ranking *rank)
 	const struct tw_comparison *c = r->comparison;
 	const enum tw_measure m = tw_measure_of(c->measure);
 	const size_t n = c->options.seeds;
+	const double worst = tw_measure_worst_of(r->run, c->rows * n, m);
 
 	rank->best = rank->baseline = SIZE_MAX;
 	for (size_t k = 0; k < c->rows; k++) {
-		const struct tw_standing own = tw_standing_of(&r->run[k * n], n, m);
+		const struct tw_standing own = tw_standing_of(&r->run[k * n], n, m, worst);
 
 		rank->place[k] = 1;
 		for (size_t i = 0; i < c->rows; i++) {
-			const struct tw_standing s = tw_standing_of(&r->run[i * n], n, m);
+			const struct tw_standing s = tw_standing_of(&r->run[i * n], n, m, worst);
 
 			/* equal ones keep their order */
 			rank->place[k] += tw_standing_before(&s, &own, m) ||
@@ -32,7 +33,7 @@ void tw_ranking_make(const struct tw_compare_runs *r, struct tw_ranking *rank)
 		}
 		if (c->row[k].baseline)
 			rank->baseline = k;
-		else if (own.diverged < n &&
+		else if (own.values &&
 			 (rank->best == SIZE_MAX || rank->place[k] < rank->place[rank->best]))
 			rank->best = k;
 	}
@@ -61,7 +62,7 @@ static const json_t *row_called(const json_t *report, const char *label)
 static void say(json_t *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(json_t *list, const char *format, ...)
 {
-	char text[900];
+	char text[1100];
 	va_list args;
 
 	va_start(args, format);
@@ -72,16 +73,39 @@ static void say(json_t *list, const char *format, ...)
 
 /* --- findings --- */
 
-/* "1.31 ± 0.12 points", "4.2 ± 0.3 s": a difference without its sign. */
-static const char *amount(const struct tw_measure_kind *m, const json_t *a, char *out, size_t room)
+/* "1.31 ± 0.12 points", "4.2 ± 0.3 s": a difference, `bare` without its sign. */
+static const char *amount(const struct tw_measure_kind *m, const json_t *a, bool bare, char *out,
+			  size_t room)
 {
 	const bool percent = m->unit == TW_UNIT_PERCENT;
+	const double d = tw_report_number(a, "difference");
 
-	tw_spread_text(m->unit, fabs(tw_report_number(a, "difference")),
-		       tw_report_number(a, "half"), percent, out, room);
+	snprintf(out, room, "%s", bare ? "" : d < 0 ? "-" : "+");
+	tw_spread_text(m->unit, fabs(d), tw_report_number(a, "half"), percent, out + strlen(out),
+		       room - strlen(out));
 	if (percent)
 		snprintf(out + strlen(out), room - strlen(out), " points");
 	return out;
+}
+
+static const char *verdict_of(const json_t *row, const char *against)
+{
+	return tw_report_string(json_object_get(row, against), "verdict");
+}
+
+/* " (accuracy 97 %)" behind "time to target". */
+static void target_text(const json_t *report, char *out, size_t room)
+{
+	const json_t *target = json_object_get(report, "target");
+
+	*out = '\0';
+	if (tw_report_measure(report) != TW_MEASURE_TIME_TO_TARGET)
+		return;
+	if (!isnan(tw_report_number(target, "accuracy")))
+		snprintf(out, room, " (accuracy %.4g %%)",
+			 100 * tw_report_number(target, "accuracy"));
+	else
+		snprintf(out, room, " (loss %.4g)", tw_report_number(target, "loss"));
 }
 
 static void say_best(json_t *list, const json_t *report, const json_t *best)
@@ -89,20 +113,18 @@ static void say_best(json_t *list, const json_t *report, const json_t *best)
 	const struct tw_measure_kind *m = measure_of(report);
 	const json_t *s = json_object_get(json_object_get(best, "summary"), m->name);
 	const double deviation = tw_report_number(s, "deviation");
-	const json_t *target = json_object_get(report, "target");
-	char mean[80], spread[40] = "", aim[60] = "";
+	char mean[80], spread[40] = "", aim[60];
 
 	if (!isnan(deviation))
 		snprintf(spread, sizeof spread, " over %zu seeds", tw_report_count(s, "n"));
-	if (strcmp(m->name, "time-to-target") == 0 && !isnan(tw_report_number(target, "accuracy")))
-		snprintf(aim, sizeof aim, " (accuracy %.4g %%)",
-			 100 * tw_report_number(target, "accuracy"));
-	else if (strcmp(m->name, "time-to-target") == 0)
-		snprintf(aim, sizeof aim, " (loss %.4g)", tw_report_number(target, "loss"));
-	say(list, "%s is best by %s%s: %s%s.", tw_report_string(best, "label"), m->title, aim,
-	    tw_spread_text(m->unit, tw_report_number(s, "mean"), deviation, false, mean,
-			   sizeof mean),
-	    spread);
+	target_text(report, aim, sizeof aim);
+	tw_spread_text(m->unit, tw_report_number(s, "mean"), deviation, false, mean, sizeof mean);
+	if (json_is_true(json_object_get(report, "resolved")))
+		say(list, "%s is best by %s%s: %s%s.", tw_report_string(best, "label"), m->title,
+		    aim, mean, spread);
+	else
+		say(list, "Best %s%s%s: %s, %s%s.", isnan(deviation) ? "" : "mean ", m->title, aim,
+		    tw_report_string(best, "label"), mean, spread);
 }
 
 /* "asgd, ssp and 3 others". */
@@ -116,10 +138,67 @@ static void add_name(char *out, size_t room, const char *name, size_t named, siz
 		snprintf(out + n, room - n, "; and %zu others", more);
 }
 
-/* Rows with that verdict against the best, in the order of their ranks. */
-static size_t gather(const json_t *report, const char *verdict, char *out, size_t room)
+/* A row with a verdict against the best: its name, and by how much or why. */
+typedef bool (*namer)(const json_t *report, const json_t *row, char *out, size_t room);
+
+static bool by_amount(const json_t *report, const json_t *row, char *out, size_t room)
 {
-	const struct tw_measure_kind *m = measure_of(report);
+	const json_t *a = json_object_get(row, "against_best");
+	char by[80];
+
+	if (strcmp(verdict_of(row, "against_best"), "worse") != 0 ||
+	    isnan(tw_report_number(a, "half")))
+		return false;
+	snprintf(out, room, "%s by %s", tw_report_string(row, "label"),
+		 amount(measure_of(report), a, true, by, sizeof by));
+	return true;
+}
+
+static bool lost(const json_t *report, const json_t *row, char *out, size_t room)
+{
+	const size_t diverged = tw_report_count(row, "diverged");
+	const json_t *a = json_object_get(row, "against_best");
+
+	if (strcmp(verdict_of(row, "against_best"), "worse") != 0 ||
+	    !isnan(tw_report_number(a, "half")))
+		return false;
+	snprintf(out, room, "%s (%zu of %zu diverged)", tw_report_string(row, "label"), diverged,
+		 tw_report_count(report, "seeds"));
+	if (!diverged)
+		snprintf(out, room, "%s", tw_report_string(row, "label"));
+	return true;
+}
+
+static bool open_(const json_t *report, const json_t *row, char *out, size_t room)
+{
+	const json_t *a = json_object_get(row, "against_best");
+	const char *reason = tw_report_string(a, "reason");
+	char by[80] = "";
+
+	if (strcmp(verdict_of(row, "against_best"), "not resolved") != 0)
+		return false;
+	if (!isnan(tw_report_number(a, "half")))
+		amount(measure_of(report), a, false, by, sizeof by);
+	snprintf(out, room, "%s (%s%s%s)", tw_report_string(row, "label"), by,
+		 *by && *reason ? "; " : "", reason);
+	return true;
+}
+
+static bool unknown(const json_t *report, const json_t *row, char *out, size_t room)
+{
+	const json_t *a = json_object_get(row, "against_best");
+
+	(void)report;
+	if (strcmp(verdict_of(row, "against_best"), "unknown") != 0)
+		return false;
+	snprintf(out, room, "%s (%s)", tw_report_string(row, "label"),
+		 tw_report_string(a, "reason"));
+	return true;
+}
+
+/* Rows that `name` accepts, in the order of their ranks. */
+static size_t gather(const json_t *report, namer name, char *out, size_t room)
+{
 	const size_t rows = json_array_size(json_object_get(report, "rows"));
 	size_t all = 0, named = 0;
 
@@ -127,22 +206,16 @@ static size_t gather(const json_t *report, const char *verdict, char *out, size_
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t rank = 1; rank <= rows; rank++) {
 			const json_t *row = tw_report_row(report, rank);
-			const json_t *a = json_object_get(row, "against_best");
-			char name[200], by[80];
+			char text[300];
 
-			if (strcmp(tw_report_string(a, "verdict"), verdict) != 0 ||
-			    json_is_true(json_object_get(row, "baseline")))
+			if (json_is_true(json_object_get(row, "baseline")) ||
+			    !name(report, row, text, sizeof text))
 				continue;
 			if (pass == 0) {
 				all++;
 				continue;
 			}
-			snprintf(name, sizeof name, "%s", tw_report_string(row, "label"));
-			if (strcmp(verdict, "worse") == 0)
-				snprintf(name, sizeof name, "%s by %s",
-					 tw_report_string(row, "label"),
-					 amount(m, a, by, sizeof by));
-			add_name(out, room, name, named, all - named);
+			add_name(out, room, text, named, all - named);
 			named++;
 		}
 	return all;
@@ -152,37 +225,58 @@ static void say_baseline(json_t *list, const json_t *report, const json_t *best)
 {
 	const struct tw_measure_kind *m = measure_of(report);
 	const json_t *a = json_object_get(best, "against_baseline");
-	const char *verdict = tw_report_string(a, "verdict");
-	char by[80];
+	const char *label = tw_report_string(best, "label"),
+		   *verdict = verdict_of(best, "against_baseline");
+	const bool interval = !isnan(tw_report_number(a, "half"));
+	char by[80] = "";
 
 	if (!json_is_object(a) || strcmp(verdict, "unknown") == 0)
 		return;
-	if (strcmp(verdict, "within noise") == 0)
-		say(list, "Against one worker, %s is within noise.",
-		    tw_report_string(best, "label"));
+	if (interval)
+		amount(m, a, strcmp(verdict, "not resolved") != 0, by, sizeof by);
+	if (strcmp(verdict, "not resolved") == 0)
+		say(list, "Against one worker, %s is not resolved with %zu seeds (%s).", label,
+		    tw_report_count(report, "seeds"),
+		    interval ? by : tw_report_string(a, "reason"));
 	else
-		say(list, "Against one worker, %s is %s by %s.", tw_report_string(best, "label"),
-		    verdict, amount(m, a, by, sizeof by));
+		say(list, "Against one worker, %s is %s%s%s.", label, verdict,
+		    interval ? " by " : ", all of whose runs diverged or missed the target", by);
+}
+
+static void say_no_best(json_t *list, const json_t *report)
+{
+	char aim[60];
+
+	target_text(report, aim, sizeof aim);
+	if (*aim)
+		say(list, "No row reached the target%s.", aim);
+	else
+		say(list, "No run has a value of %s; the notes say why.",
+		    measure_of(report)->title);
 }
 
 json_t *tw_findings(const json_t *report)
 {
 	const json_t *best = row_called(report, tw_report_string(report, "best"));
+	const size_t seeds = tw_report_count(report, "seeds");
+	const bool time = tw_report_measure(report) == TW_MEASURE_TIME_TO_TARGET;
 	json_t *list = json_array();
-	char names[700];
-	size_t n;
+	char names[900];
 
 	if (!best) {
-		say(list, "No row has a run that finished without diverging.");
+		say_no_best(list, report);
 		return list;
 	}
 	say_best(list, report, best);
-	n = gather(report, "within noise", names, sizeof names);
-	if (n)
-		say(list, "Within noise of it: %s.", names);
-	n = gather(report, "worse", names, sizeof names);
-	if (n)
+	if (gather(report, open_, names, sizeof names))
+		say(list, "Not resolved from it with %zu seeds: %s.", seeds, names);
+	if (gather(report, by_amount, names, sizeof names))
 		say(list, "Worse, with 95 %% confidence: %s.", names);
+	if (gather(report, lost, names, sizeof names))
+		say(list, "Worse, because no run %s: %s.",
+		    time ? "reached the target" : "ended without diverging", names);
+	if (seeds > 1 && gather(report, unknown, names, sizeof names))
+		say(list, "Cannot be compared with it: %s.", names);
 	say_baseline(list, report, best);
 	return list;
 }
@@ -210,11 +304,11 @@ static void note_troubles(json_t *list, const json_t *row, size_t seeds)
 	}
 }
 
-/* "asgd (0.5, the highest)". */
+/* "asgd (0.5, the highest: compare.widen is 0)". */
 static void note_edges(json_t *list, const json_t *report)
 {
 	const json_t *row, *t;
-	char names[600] = "";
+	char names[850] = "";
 	size_t k, i, n = 0, all = 0;
 
 	json_array_foreach(json_object_get(report, "rows"), k, row)
@@ -226,13 +320,14 @@ static void note_edges(json_t *list, const json_t *report)
 	{
 		json_array_foreach(json_object_get(row, "tuned"), i, t)
 		{
-			char name[160];
+			char name[400];
 
 			if (!json_is_string(json_object_get(t, "edge")))
 				continue;
-			snprintf(name, sizeof name, "%s (%s %s, the %s)",
+			snprintf(name, sizeof name, "%s (%s %s, the %s: %s)",
 				 tw_report_string(row, "label"), tw_report_string(t, "path"),
-				 tw_report_string(t, "value"), tw_report_string(t, "edge"));
+				 tw_report_string(t, "value"), tw_report_string(t, "edge"),
+				 tw_report_string(t, "reason"));
 			add_name(names, sizeof names, name, n, all - n);
 			n++;
 		}
@@ -242,6 +337,30 @@ static void note_edges(json_t *list, const json_t *report)
 		    "The best value lies at the edge of those that were tried, and a better one "
 		    "may lie beyond: %s.",
 		    names);
+}
+
+/* Runs that ended well and have no value all the same. */
+static void note_missing(json_t *list, const json_t *report, const json_t *row)
+{
+	const struct tw_measure_kind *m = measure_of(report);
+	const size_t seeds = tw_report_count(report, "seeds");
+	const json_t *s = json_object_get(json_object_get(row, "summary"), m->name);
+	const size_t known = tw_report_count(s, "n") + tw_report_count(row, "diverged") +
+			     tw_report_count(row, "failed");
+	const bool at_time = m == &tw_measure_kinds[TW_MEASURE_ACCURACY_AT_TIME] ||
+			     m == &tw_measure_kinds[TW_MEASURE_LOSS_AT_TIME];
+
+	if (known >= seeds || m == &tw_measure_kinds[TW_MEASURE_TIME_TO_TARGET])
+		return;
+	if (at_time)
+		say(list,
+		    "%s has no %s in %zu of %zu runs: it made no evaluation in the first %.3g s; a "
+		    "smaller train.evaluate makes more.",
+		    tw_report_string(row, "label"), m->title, seeds - known, seeds,
+		    tw_report_number(report, "equal_time"));
+	else
+		say(list, "%s has no %s in %zu of %zu runs.", tw_report_string(row, "label"),
+		    m->title, seeds - known, seeds);
 }
 
 static void note_target(json_t *list, const json_t *report, const json_t *row)
@@ -264,7 +383,8 @@ static void note_target(json_t *list, const json_t *report, const json_t *row)
 
 json_t *tw_findings_notes(const json_t *report, const char *const *note, size_t notes)
 {
-	const size_t seeds = tw_report_count(report, "seeds");
+	const size_t seeds = tw_report_count(report, "seeds"),
+		     tune_seeds = tw_report_count(report, "tune_seeds");
 	json_t *list = json_array();
 	const json_t *row;
 	size_t k;
@@ -275,8 +395,14 @@ json_t *tw_findings_notes(const json_t *report, const char *const *note, size_t 
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
 		note_troubles(list, row, seeds);
+		note_missing(list, report, row);
 		note_target(list, report, row);
 	}
+	if (tune_seeds && tune_seeds < 3)
+		say(list,
+		    "Values were chosen with %zu %s each, so the choice is partly chance: use at "
+		    "least 3 (compare.tune_seeds) where a verdict matters.",
+		    tune_seeds, tune_seeds == 1 ? "seed" : "seeds");
 	note_edges(list, report);
 	if (strcmp(tw_report_string(report, "world"), "sim") != 0)
 		say(list, "Only the simulator measures idle workers, where their time goes and the "

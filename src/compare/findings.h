@@ -9,8 +9,9 @@ struct tw_ranking {
 	size_t *place;         /* of each row, from 1 on; the baseline's among the others */
 	size_t best, baseline; /* rows; SIZE_MAX: none */
 };
-/* By the measure of the comparison.  The best is no baseline, and no row of which every run
- * diverged or failed. */
+/* By the mean of the comparison's measure over the seeds, where a run that diverged or missed the
+ * target counts as the worst there is (measures.h), and one that failed does not count.  The best
+ * is no baseline, and has a run with a value. */
 void tw_ranking_make(const struct tw_compare_runs *r, struct tw_ranking *rank);
 
 /* What the report shows, in a few sentences; and what its reader must know: divergence, failures,

@@ -10,19 +10,21 @@
 #include <string.h>
 
 const struct tw_measure_kind tw_measure_kinds[TW_MEASURES] = {
-	[TW_MEASURE_ACCURACY] = { "accuracy", "accuracy", TW_UNIT_PERCENT, true },
-	[TW_MEASURE_LOSS] = { "loss", "loss", TW_UNIT_PLAIN, false },
-	[TW_MEASURE_BEST_ACCURACY] = { "best-accuracy", "best accuracy", TW_UNIT_PERCENT, true },
-	[TW_MEASURE_BEST_LOSS] = { "best-loss", "best loss", TW_UNIT_PLAIN, false },
+	[TW_MEASURE_ACCURACY] = { "accuracy", "accuracy", TW_UNIT_PERCENT, true, TW_WORST_ZERO },
+	[TW_MEASURE_LOSS] = { "loss", "loss", TW_UNIT_PLAIN, false, TW_WORST_LOSS },
+	[TW_MEASURE_BEST_ACCURACY] = { "best-accuracy", "best accuracy", TW_UNIT_PERCENT, true,
+				       TW_WORST_ZERO },
+	[TW_MEASURE_BEST_LOSS] = { "best-loss", "best loss", TW_UNIT_PLAIN, false, TW_WORST_LOSS },
 	[TW_MEASURE_ACCURACY_AT_TIME] = { "accuracy-at-time", "accuracy at equal time",
-					  TW_UNIT_PERCENT, true },
-	[TW_MEASURE_LOSS_AT_TIME] = { "loss-at-time", "loss at equal time", TW_UNIT_PLAIN, false },
+					  TW_UNIT_PERCENT, true, TW_WORST_ZERO },
+	[TW_MEASURE_LOSS_AT_TIME] = { "loss-at-time", "loss at equal time", TW_UNIT_PLAIN, false,
+				      TW_WORST_LOSS },
 	[TW_MEASURE_ACCURACY_AT_EPOCHS] = { "accuracy-at-epochs", "accuracy at equal epochs",
-					    TW_UNIT_PERCENT, true },
+					    TW_UNIT_PERCENT, true, TW_WORST_ZERO },
 	[TW_MEASURE_LOSS_AT_EPOCHS] = { "loss-at-epochs", "loss at equal epochs", TW_UNIT_PLAIN,
-					false },
-	[TW_MEASURE_TIME_TO_TARGET] = { "time-to-target", "time to target", TW_UNIT_SECONDS,
-					false },
+					false, TW_WORST_LOSS },
+	[TW_MEASURE_TIME_TO_TARGET] = { "time-to-target", "time to target", TW_UNIT_SECONDS, false,
+					TW_WORST_TIME },
 	[TW_MEASURE_SPEED] = { "samples-per-second", "samples per second", TW_UNIT_PER_SECOND,
 			       true },
 	[TW_MEASURE_SECONDS] = { "seconds", "length of the run", TW_UNIT_SECONDS, false },
@@ -33,6 +35,7 @@ const struct tw_measure_kind tw_measure_kinds[TW_MEASURES] = {
 	[TW_MEASURE_GAP] = { "gap", "gap", TW_UNIT_PLAIN, false },
 	[TW_MEASURE_IDLE] = { "idle", "idle workers", TW_UNIT_PERCENT, false },
 	[TW_MEASURE_EFFORT] = { "effort", "effort of samples", TW_UNIT_PLAIN, true },
+	[TW_MEASURE_BURST] = { "burst", "burst on the servers' links", TW_UNIT_PLAIN, false },
 };
 
 enum tw_measure tw_measure_of(uint32_t option)
@@ -163,6 +166,36 @@ static double time_to_target(const struct tw_comparison *c, const struct tw_comp
 	return first;
 }
 
+static int by_size(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* How much the busiest fiftieth of the bins of the servers' links exceeds their mean.  The first
+ * twentieth and the last fifth of a run are no steady state and do not count.  NAN: there are no
+ * servers, or too few bins to tell, or no memory for them. */
+static double burst(const json_t *link)
+{
+	const json_t *in = json_object_get(link, "received"), *out = json_object_get(link, "sent");
+	const size_t all = json_array_size(in), first = all / 20;
+	const size_t n = all - all / 5 - first;
+	double *load, sum = 0, top;
+
+	if (n < 50 || json_array_size(out) != all || !(load = malloc(n * sizeof *load)))
+		return NAN;
+	for (size_t k = 0; k < n; k++) {
+		load[k] = json_number_value(json_array_get(in, first + k)) +
+			  json_number_value(json_array_get(out, first + k));
+		sum += load[k];
+	}
+	qsort(load, n, sizeof *load, by_size);
+	top = load[n - n / 50];
+	free(load);
+	return sum > 0 ? top / (sum / (double)n) : NAN;
+}
+
 static void measure(const struct tw_comparison *c, struct tw_compare_run *r)
 {
 	const json_t *o = r->result;
@@ -186,6 +219,7 @@ static void measure(const struct tw_comparison *c, struct tw_compare_run *r)
 	v[TW_MEASURE_GAP] = tw_report_number(json_object_get(o, "gap"), "rms");
 	v[TW_MEASURE_IDLE] = 1 - computing;
 	v[TW_MEASURE_EFFORT] = tw_report_number(o, "effort");
+	v[TW_MEASURE_BURST] = burst(json_object_get(o, "server_link"));
 }
 
 /* What a run that diverged had reached before is not what its method reaches. */
@@ -200,6 +234,15 @@ static void forget_scores(struct tw_compare_run *r)
 		r->value[scores[k]] = NAN;
 }
 
+static struct tw_compare_run no_run(const char *failure)
+{
+	struct tw_compare_run r = { .failure = failure };
+
+	for (size_t k = 0; k < TW_MEASURES; k++)
+		r.value[k] = NAN;
+	return r;
+}
+
 static enum tw_status read_run(const struct tw_comparison *c, const struct tw_cells *cells,
 			       const struct tw_compare_cell *cell, struct tw_compare_run *r,
 			       struct tw_error *why)
@@ -208,9 +251,8 @@ static enum tw_status read_run(const struct tw_comparison *c, const struct tw_ce
 	char path[4200];
 	enum tw_status st;
 
-	*r = (struct tw_compare_run){ .cell = cell, .failure = tw_cells_failure(cells, cell) };
-	for (size_t k = 0; k < TW_MEASURES; k++)
-		r->value[k] = NAN;
+	*r = no_run(tw_cells_failure(cells, cell));
+	r->cell = cell;
 	if (r->failure)
 		return TW_OK;
 	tw_cells_path(cells, cell, "result.json", path);
@@ -271,6 +313,29 @@ static void measure_equal(struct tw_compare_runs *r)
 	}
 }
 
+/* Of every try that a row's job accepts. */
+static enum tw_status read_tuning(const struct tw_comparison *c, const struct tw_cells *cells,
+				  const struct tw_compare_row *row, struct tw_compare_run **out,
+				  struct tw_error *why)
+{
+	const size_t each = c->options.tune_seeds;
+	struct tw_compare_run *run = calloc(row->tries * each + 1, sizeof *run);
+	enum tw_status st = TW_OK;
+
+	*out = run;
+	if (!run)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the results");
+	for (size_t k = 0; k < row->tries * each && st == TW_OK; k++) {
+		const struct tw_compare_try *t = &row->try_[k / each];
+
+		if (t->refused)
+			run[k] = no_run(t->refused);
+		else
+			st = read_run(c, cells, &t->tuning[k % each], &run[k], why);
+	}
+	return st;
+}
+
 enum tw_status tw_compare_runs_read(const struct tw_comparison *c, const struct tw_cells *cells,
 				    const size_t *chosen, struct tw_compare_runs *out,
 				    struct tw_error *why)
@@ -278,23 +343,20 @@ enum tw_status tw_compare_runs_read(const struct tw_comparison *c, const struct 
 	const size_t seeds = c->options.seeds;
 	struct tw_compare_runs r = {
 		.comparison = c,
-		.tries = c->rows ? c->row[0].tuning : 0,
 		.equal_time = NAN,
 		.equal_epochs = NAN,
 	};
 	enum tw_status st = TW_OK;
 
 	r.run = calloc(c->rows * seeds + 1, sizeof *r.run);
-	r.tuning = calloc(c->rows * r.tries + 1, sizeof *r.tuning);
-	if (!r.run || !r.tuning)
+	r.tuning = tw_comparison_tunes(c) ? calloc(c->rows + 1, sizeof *r.tuning) : NULL;
+	if (!r.run || (tw_comparison_tunes(c) && !r.tuning))
 		st = tw_fail(why, TW_NO_MEMORY, "no memory for the results");
-	for (size_t k = 0; k < c->rows && st == TW_OK; k++)
-		for (size_t i = 0; i < r.tries && st == TW_OK; i++)
-			st = read_run(c, cells, &c->row[k].cell[i], &r.tuning[k * r.tries + i],
-				      why);
+	for (size_t k = 0; k < c->rows && r.tuning && st == TW_OK; k++)
+		st = read_tuning(c, cells, &c->row[k], &r.tuning[k], why);
 	for (size_t k = 0; k < c->rows && chosen && st == TW_OK; k++)
 		for (size_t i = 0; i < seeds && st == TW_OK; i++)
-			st = read_run(c, cells, &c->row[k].cell[r.tries + chosen[k] * seeds + i],
+			st = read_run(c, cells, &c->row[k].try_[chosen[k]].final[i],
 				      &r.run[k * seeds + i], why);
 	if (st != TW_OK) {
 		tw_compare_runs_release(&r);
@@ -317,43 +379,99 @@ static void release(struct tw_compare_run *run, size_t n)
 
 void tw_compare_runs_release(struct tw_compare_runs *r)
 {
-	if (!r->comparison)
+	const struct tw_comparison *c = r->comparison;
+
+	if (!c)
 		return;
-	release(r->run, r->comparison->rows * r->comparison->options.seeds);
-	release(r->tuning, r->comparison->rows * r->tries);
+	release(r->run, c->rows * c->options.seeds);
+	for (size_t k = 0; r->tuning && k < c->rows; k++)
+		release(r->tuning[k], c->row[k].tries * c->options.tune_seeds);
+	free(r->tuning);
 	*r = (struct tw_compare_runs){ 0 };
 }
 
 /* --- choosing --- */
 
-struct tw_standing tw_standing_of(const struct tw_compare_run *run, size_t n, enum tw_measure m)
+struct tw_mark tw_mark_of(const struct tw_compare_run *run, enum tw_measure m)
 {
-	struct tw_standing s = { 0 };
-	size_t counted = 0;
+	struct tw_mark mark = { .kind = TW_MARK_VALUE, .value = run->value[m] };
+
+	if (run->failure)
+		mark.kind = TW_MARK_NOTHING;
+	else if (run->diverged || (isnan(mark.value) && m == TW_MEASURE_TIME_TO_TARGET))
+		mark.kind = TW_MARK_LOST;
+	else if (isnan(mark.value))
+		mark.kind = TW_MARK_NOTHING;
+	return mark;
+}
+
+static double worse(double a, double b, bool more)
+{
+	return isnan(a) || (!isnan(b) && (more ? b < a : b > a)) ? b : a;
+}
+
+double tw_measure_worst_of(const struct tw_compare_run *run, size_t n, enum tw_measure m)
+{
+	const struct tw_measure_kind *kind = &tw_measure_kinds[m];
+	double worst = NAN;
+
+	if (kind->worst == TW_WORST_ZERO)
+		return 0;
+	for (size_t k = 0; k < n; k++) {
+		const struct tw_mark mark = tw_mark_of(&run[k], m);
+
+		if (mark.kind == TW_MARK_VALUE)
+			worst = worse(worst, mark.value, kind->more);
+		if (kind->worst == TW_WORST_TIME)
+			worst = worse(worst, run[k].value[TW_MEASURE_SECONDS], false);
+		if (kind->worst == TW_WORST_LOSS && !run[k].diverged)
+			worst = worse(worst, extreme(&run[k].curve, TW_CURVE_LOSS, true), false);
+	}
+	return worst;
+}
+
+static double mean_of(const struct tw_compare_run *run, size_t n, enum tw_measure m, double worst)
+{
 	double sum = 0;
+	size_t said = 0;
 
 	for (size_t k = 0; k < n; k++) {
-		s.diverged += run[k].diverged || run[k].failure;
-		s.missed += isnan(run[k].value[m]);
-		if (!isnan(run[k].value[m])) {
-			sum += run[k].value[m];
-			counted++;
-		}
+		const struct tw_mark mark = tw_mark_of(&run[k], m);
+
+		if (mark.kind == TW_MARK_NOTHING)
+			continue;
+		sum += mark.kind == TW_MARK_LOST ? worst : mark.value;
+		said++;
 	}
-	s.mean = counted ? sum / (double)counted : NAN;
-	s.loss = m == TW_MEASURE_LOSS ? s.mean : tw_standing_of(run, n, TW_MEASURE_LOSS).mean;
+	return said ? sum / (double)said : NAN;
+}
+
+struct tw_standing tw_standing_of(const struct tw_compare_run *run, size_t n, enum tw_measure m,
+				  double worst)
+{
+	struct tw_standing s = {
+		.mean = mean_of(run, n, m, worst),
+		.loss = mean_of(run, n, TW_MEASURE_LOSS, INFINITY),
+	};
+
+	for (size_t k = 0; k < n; k++)
+		s.values += tw_mark_of(&run[k], m).kind == TW_MARK_VALUE;
 	return s;
+}
+
+/* A number stands before none. */
+static int order(double a, double b, bool more)
+{
+	if (isnan(a) || isnan(b))
+		return isnan(a) - isnan(b);
+	return more ? (a < b) - (a > b) : (a > b) - (a < b);
 }
 
 bool tw_standing_before(const struct tw_standing *a, const struct tw_standing *b, enum tw_measure m)
 {
-	if (a->diverged != b->diverged)
-		return a->diverged < b->diverged;
-	if (a->missed != b->missed)
-		return a->missed < b->missed;
-	if (isnan(a->mean) && isnan(b->mean))
-		return a->loss < b->loss;
-	return tw_measure_kinds[m].more ? a->mean > b->mean : a->mean < b->mean;
+	const int by_mean = order(a->mean, b->mean, tw_measure_kinds[m].more);
+
+	return by_mean ? by_mean < 0 : order(a->loss, b->loss, false) < 0;
 }
 
 enum tw_measure tw_measure_tuned(const struct tw_comparison *c)
@@ -365,6 +483,12 @@ enum tw_measure tw_measure_tuned(const struct tw_comparison *c)
 						: m;
 }
 
+/* Tries that came later may be of lower values. */
+static bool chosen_before(const struct tw_compare_row *row, size_t a, size_t b)
+{
+	return row->try_[a].combination < row->try_[b].combination;
+}
+
 void tw_compare_choose(const struct tw_compare_runs *r, size_t *chosen)
 {
 	const struct tw_comparison *c = r->comparison;
@@ -372,17 +496,22 @@ void tw_compare_choose(const struct tw_compare_runs *r, size_t *chosen)
 	const size_t each = c->options.tune_seeds;
 
 	for (size_t k = 0; k < c->rows; k++) {
-		const struct tw_compare_run *run = &r->tuning[k * r->tries];
+		const struct tw_compare_row *row = &c->row[k];
+		const struct tw_compare_run *run = r->tuning ? r->tuning[k] : NULL;
 		struct tw_standing best;
+		double worst;
 
 		chosen[k] = 0;
-		if (!r->tries)
+		if (!run)
 			continue;
-		best = tw_standing_of(run, each, m);
-		for (size_t i = 1; i < c->combinations; i++) {
-			const struct tw_standing s = tw_standing_of(run + i * each, each, m);
+		worst = tw_measure_worst_of(run, row->tries * each, m);
+		best = tw_standing_of(run, each, m, worst);
+		for (size_t i = 1; i < row->tries; i++) {
+			const struct tw_standing s = tw_standing_of(run + i * each, each, m, worst);
 
-			if (tw_standing_before(&s, &best, m)) {
+			if (row->try_[i].refused || tw_standing_before(&best, &s, m))
+				continue;
+			if (tw_standing_before(&s, &best, m) || chosen_before(row, i, chosen[k])) {
 				best = s;
 				chosen[k] = i;
 			}

@@ -5,6 +5,7 @@
 
 #include "compare/cells.h"
 #include "compare/curve.h"
+#include "compare/verdict.h"
 
 #include <jansson.h>
 
@@ -27,6 +28,7 @@ enum tw_measure {
 	TW_MEASURE_GAP,
 	TW_MEASURE_IDLE,
 	TW_MEASURE_EFFORT,
+	TW_MEASURE_BURST,
 	TW_MEASURES
 };
 
@@ -43,6 +45,13 @@ struct tw_measure_kind {
 	const char *title; /* for people: "accuracy", "time to target" */
 	enum tw_measure_unit unit;
 	bool more; /* more is better */
+	/* What a run that diverged, or did not reach the target, counts as in a mean. */
+	enum tw_measure_worst {
+		TW_WORST_SEEN, /* the worst value of any run */
+		TW_WORST_ZERO,
+		TW_WORST_LOSS, /* the greatest of all evaluations of runs that did not diverge */
+		TW_WORST_TIME, /* the length of the longest run */
+	} worst;
 };
 extern const struct tw_measure_kind tw_measure_kinds[TW_MEASURES];
 /* The measure that compare.measure names by this number; not for 0, auto. */
@@ -70,30 +79,36 @@ struct tw_compare_runs {
 	const struct tw_comparison *comparison;
 	double equal_time, equal_epochs; /* where curves are compared; NAN: nowhere */
 	struct tw_compare_run *run;      /* seeds for each row */
-	struct tw_compare_run *tuning;   /* combinations * tune_seeds for each row */
-	size_t tries;                    /* of a row, in `tuning` */
+	struct tw_compare_run **tuning;  /* of each row: tune_seeds for each of its tries; those of
+					    a try that was refused have no cell.  NULL: none */
 };
 
-/* Read what cells kept.  `chosen`: the combination of each row; NULL: only the runs of tuning. */
+/* Read what cells kept.  `chosen`: the try of each row; NULL: only the runs of tuning. */
 enum tw_status tw_compare_runs_read(const struct tw_comparison *c, const struct tw_cells *cells,
 				    const size_t *chosen, struct tw_compare_runs *out,
 				    struct tw_error *why);
 void tw_compare_runs_release(struct tw_compare_runs *r);
 
+/* What a run came to, for one measure; see verdict.h. */
+struct tw_mark tw_mark_of(const struct tw_compare_run *run, enum tw_measure m);
+/* What a lost run counts as among these; NAN: there is nothing to go by. */
+double tw_measure_worst_of(const struct tw_compare_run *run, size_t n, enum tw_measure m);
+
 /* How good some runs of one method are, for ranking. */
 struct tw_standing {
-	size_t diverged; /* or failed */
-	size_t missed;   /* have no value: the target was not reached */
-	double mean;
-	double loss; /* decides where nobody has a value */
+	size_t values; /* runs that have one */
+	double mean;   /* with lost runs counted as the worst; NAN: no run says anything */
+	double loss;   /* decides where means are equal: nobody reached the target */
 };
-struct tw_standing tw_standing_of(const struct tw_compare_run *run, size_t n, enum tw_measure m);
+struct tw_standing tw_standing_of(const struct tw_compare_run *run, size_t n, enum tw_measure m,
+				  double worst);
 /* Does a stand before b? */
 bool tw_standing_before(const struct tw_standing *a, const struct tw_standing *b,
 			enum tw_measure m);
 /* What values are chosen by: as rows are ranked, but for equal time, which tuning has not. */
 enum tw_measure tw_measure_tuned(const struct tw_comparison *c);
-/* The best combination of each row, by the runs of tuning; 0 where nothing is tuned. */
+/* The best try of each row, by the runs of tuning; 0 where nothing is tuned.  Of equally good ones
+ * the first combination is chosen. */
 void tw_compare_choose(const struct tw_compare_runs *r, size_t *chosen);
 
 #endif

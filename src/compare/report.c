@@ -88,30 +88,45 @@ static json_t *summaries(const struct tw_compare_run *run, size_t n, double *roo
 	return o;
 }
 
-static const char *verdict_of(const struct tw_paired *p, bool more)
-{
-	if (isnan(p->half))
-		return "unknown";
-	if (tw_paired_noise(p))
-		return "within noise";
-	return (p->difference > 0) == more ? "better" : "worse";
-}
-
-/* The row's runs against those of another, seed by seed. */
-static json_t *against(const struct tw_compare_runs *r, size_t row, size_t other, double *room)
+static struct tw_contrast judge(const struct tw_compare_runs *r, size_t row, size_t other,
+				struct tw_mark *room)
 {
 	const enum tw_measure m = tw_measure_of(r->comparison->measure);
 	const size_t n = r->comparison->options.seeds;
-	struct tw_paired p;
+
+	for (size_t k = 0; k < n; k++) {
+		room[k] = tw_mark_of(&r->run[row * n + k], m);
+		room[n + k] = tw_mark_of(&r->run[other * n + k], m);
+	}
+	return tw_judge(room, room + n, n, tw_measure_kinds[m].more);
+}
+
+/* The row's runs against those of another, seed by seed. */
+static json_t *against(const struct tw_compare_runs *r, size_t row, size_t other,
+		       struct tw_mark *room)
+{
+	struct tw_contrast j;
 
 	if (other == SIZE_MAX || other == row)
 		return NULL;
-	values_of(&r->run[row * n], n, m, room);
-	values_of(&r->run[other * n], n, m, room + n);
-	p = tw_pair(room, room + n, n);
-	return json_pack("{s:s, s:o, s:o, s:o, s:s}", "row", r->comparison->row[other].label,
-			 "pairs", count(p.pairs), "difference", number(p.difference), "half",
-			 number(p.half), "verdict", verdict_of(&p, tw_measure_kinds[m].more));
+	j = judge(r, row, other, room);
+	return json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:s?}", "row",
+			 r->comparison->row[other].label, "pairs", count(j.paired.pairs),
+			 "difference", number(j.paired.difference), "half", number(j.paired.half),
+			 "verdict", tw_compare_verdicts[j.verdict], "lost", count(j.lost), "won",
+			 count(j.won), "reason", j.reason);
+}
+
+/* Is every other row worse than the best one?  Then it may be called the best. */
+static bool resolved(const struct tw_compare_runs *r, size_t best, struct tw_mark *room)
+{
+	const struct tw_comparison *c = r->comparison;
+
+	for (size_t k = 0; k < c->rows; k++)
+		if (k != best && !c->row[k].baseline &&
+		    judge(r, k, best, room).verdict != TW_COMPARE_WORSE)
+			return false;
+	return true;
 }
 
 /* Bins summed over the runs. */
@@ -181,9 +196,8 @@ static json_t *settings_of(const struct tw_comparison *c, const struct tw_compar
 
 /* --- tuning --- */
 
-/* Does the chosen value lie at an end of its list, which has numbers in it?  Then a better one may
- * lie beyond. */
-static const char *edge(const struct tw_compare_axis *axis, size_t value)
+/* At an end of a list, if that has numbers in it. */
+static const char *narrow_edge(const struct tw_compare_axis *axis, size_t value)
 {
 	double low = INFINITY, high = -INFINITY, own = NAN;
 
@@ -203,64 +217,172 @@ static const char *edge(const struct tw_compare_axis *axis, size_t value)
 	return own == low ? "lowest" : own == high ? "highest" : NULL;
 }
 
-static json_t *tuned(const struct tw_comparison *c, size_t combination)
+/* Is the chosen value at an end of those that were tried?  Then a better one may lie beyond, and
+ * *because says why that was not tried. */
+static const char *edge(const struct tw_comparison *c, const struct tw_compare_row *row,
+			size_t combination, size_t tune, const char **because)
+{
+	const struct tw_compare_axis *axis = &c->tune[tune];
+	const size_t v = tw_comparison_value(c, combination, tune);
+
+	*because = axis->narrow ? axis->narrow : "compare.widen allows no further value";
+	if (axis->narrow)
+		return narrow_edge(axis, v);
+	for (int high = 0; high < 2; high++) {
+		const bool end = high ? v + 1 == axis->count : v == 0;
+		const struct tw_compare_try *beside =
+			end ? NULL
+			    : tw_comparison_tried(row, tw_comparison_with(c, combination, tune,
+									  high ? v + 1 : v - 1));
+
+		if (beside && !beside->refused)
+			continue;
+		if (beside)
+			*because = beside->refused;
+		return high ? "highest" : "lowest";
+	}
+	return NULL;
+}
+
+static json_t *tuned(const struct tw_comparison *c, const struct tw_compare_row *row,
+		     size_t combination)
 {
 	json_t *o = json_array();
 
 	for (size_t k = 0; k < c->tunes; k++) {
 		const size_t v = tw_comparison_value(c, combination, k);
-		const char *at = edge(&c->tune[k], v);
+		const char *because, *at = edge(c, row, combination, k, &because);
 
-		json_array_append_new(o, json_pack("{s:s, s:s, s:o}", "path", c->tune[k].path,
-						   "value", c->tune[k].value[v].text, "edge",
-						   at ? json_string(at) : json_null()));
+		json_array_append_new(o,
+				      json_pack("{s:s, s:s, s:s?, s:s?}", "path", c->tune[k].path,
+						"value", c->tune[k].value[v].text, "edge", at,
+						"reason", at ? because : NULL));
 	}
 	return o;
+}
+
+static json_t *values_tried(const struct tw_comparison *c, size_t combination)
+{
+	json_t *o = json_array();
+
+	for (size_t k = 0; k < c->tunes; k++)
+		json_array_append_new(
+			o,
+			json_pack("{s:s, s:s}", "path", c->tune[k].path, "value",
+				  c->tune[k].value[tw_comparison_value(c, combination, k)].text));
+	return o;
+}
+
+/* The row's tries in the order of combinations: `after` that one; SIZE_MAX: there is none. */
+static size_t next_try(const struct tw_compare_row *row, const size_t *after)
+{
+	size_t best = SIZE_MAX;
+
+	for (size_t k = 0; k < row->tries; k++) {
+		const size_t own = row->try_[k].combination;
+
+		if (!row->try_[k].refused && (!after || own > *after) &&
+		    (best == SIZE_MAX || own < row->try_[best].combination))
+			best = k;
+	}
+	return best;
 }
 
 /* Every combination that was tried, with what it came to. */
 static json_t *tries(const struct tw_compare_runs *r, size_t row, double *room)
 {
 	const struct tw_comparison *c = r->comparison;
+	const struct tw_compare_row *of = &c->row[row];
 	const enum tw_measure m = tw_measure_tuned(c);
 	const size_t n = c->options.tune_seeds;
 	json_t *out = json_array();
 
-	for (size_t k = 0; r->tries && k < c->combinations; k++) {
-		const struct tw_compare_run *run = &r->tuning[row * r->tries + k * n];
-		const struct tw_standing s = tw_standing_of(run, n, m);
+	for (size_t k = r->tuning ? next_try(of, NULL) : SIZE_MAX; k != SIZE_MAX;
+	     k = next_try(of, &of->try_[k].combination)) {
+		const struct tw_compare_run *run = &r->tuning[row][k * n];
+		size_t diverged = 0;
 		struct tw_summary sum;
 
+		for (size_t i = 0; i < n; i++)
+			diverged += run[i].diverged || run[i].failure;
 		values_of(run, n, m, room);
 		sum = tw_summarise(room, n);
-		json_array_append_new(
-			out, json_pack("{s:o, s:o, s:o, s:o, s:o}", "values", tuned(c, k), "n",
-				       count(sum.n), "mean", number(sum.mean), "deviation",
-				       number(sum.deviation), "diverged", count(s.diverged)));
+		json_array_append_new(out, json_pack("{s:o, s:o, s:o, s:o, s:o}", "values",
+						     values_tried(c, of->try_[k].combination), "n",
+						     count(sum.n), "mean", number(sum.mean),
+						     "deviation", number(sum.deviation), "diverged",
+						     count(diverged)));
 	}
 	return out;
 }
 
-static json_t *cost_of(const struct tw_compare_run *run, size_t n)
+/* Every combination that some row tried, in their order. */
+static json_t *all_tried(const struct tw_comparison *c)
 {
-	double samples = 0, seconds = 0;
+	json_t *out = json_array();
+	size_t last = 0;
 
-	for (size_t k = 0; k < n; k++) {
-		samples += run[k].result
-				   ? json_number_value(json_object_get(run[k].result, "samples"))
-				   : 0;
-		seconds += isnan(run[k].value[TW_MEASURE_SECONDS])
-				   ? 0
-				   : run[k].value[TW_MEASURE_SECONDS];
+	for (bool some = false;; some = true) {
+		size_t next = SIZE_MAX;
+
+		for (size_t k = 0; k < c->rows; k++) {
+			const size_t t = next_try(&c->row[k], some ? &last : NULL);
+
+			if (t != SIZE_MAX && c->row[k].try_[t].combination < next)
+				next = c->row[k].try_[t].combination;
+		}
+		if (next == SIZE_MAX || !tw_comparison_tunes(c))
+			return out;
+		json_array_append_new(out, values_tried(c, next));
+		last = next;
 	}
-	return json_pack("{s:o, s:o, s:o}", "runs", count(n), "samples", number(samples), "seconds",
-			 number(seconds));
+}
+
+struct cost {
+	size_t runs;
+	double samples, seconds;
+};
+
+static void add_cost(const struct tw_compare_run *run, size_t n, struct cost *out)
+{
+	for (size_t k = 0; k < n; k++) {
+		const double seconds = run[k].value[TW_MEASURE_SECONDS];
+
+		out->runs += run[k].cell != NULL;
+		out->seconds += isnan(seconds) ? 0 : seconds;
+		if (run[k].result)
+			out->samples +=
+				json_number_value(json_object_get(run[k].result, "samples"));
+	}
+}
+
+static json_t *cost_text(const struct cost *x)
+{
+	return json_pack("{s:o, s:o, s:o}", "runs", count(x->runs), "samples", number(x->samples),
+			 "seconds", number(x->seconds));
+}
+
+static json_t *costs(const struct tw_compare_runs *r)
+{
+	const struct tw_comparison *c = r->comparison;
+	struct cost own = { 0 }, tuning = { 0 };
+
+	add_cost(r->run, c->rows * c->options.seeds, &own);
+	for (size_t k = 0; r->tuning && k < c->rows; k++)
+		add_cost(r->tuning[k], c->row[k].tries * c->options.tune_seeds, &tuning);
+	return json_pack("{s:o, s:o}", "comparison", cost_text(&own), "tuning",
+			 r->tuning ? cost_text(&tuning) : json_null());
 }
 
 /* --- all of it --- */
 
+struct room {
+	double *value;        /* for as many as a row has runs */
+	struct tw_mark *mark; /* for those of two rows */
+};
+
 static json_t *row_of(const struct tw_compare_runs *r, const struct tw_ranking *rank, size_t k,
-		      const size_t *chosen, size_t points, double *room)
+		      const size_t *chosen, size_t points, struct room *room)
 {
 	const struct tw_comparison *c = r->comparison;
 	const struct tw_compare_row *row = &c->row[k];
@@ -281,11 +403,11 @@ static json_t *row_of(const struct tw_compare_runs *r, const struct tw_ranking *
 	set(o, "diverged", count(diverged));
 	set(o, "failed", count(failed));
 	set(o, "settings", settings_of(c, row));
-	set(o, "tuned", tuned(c, chosen[k]));
-	set(o, "tries", tries(r, k, room));
-	set(o, "summary", summaries(run, n, room));
-	set(o, "against_best", against(r, k, rank->best, room));
-	set(o, "against_baseline", against(r, k, rank->baseline, room));
+	set(o, "tuned", tuned(c, row, row->try_[chosen[k]].combination));
+	set(o, "tries", tries(r, k, room->value));
+	set(o, "summary", summaries(run, n, room->value));
+	set(o, "against_best", against(r, k, rank->best, room->mark));
+	set(o, "against_baseline", against(r, k, rank->baseline, room->mark));
 	set(o, "staleness", staleness(run, n));
 	set(o, "usage", usage(run, n));
 	set(o, "server_link", json_incref(json_object_get(run[0].result, "server_link")));
@@ -336,13 +458,13 @@ static void heading(const struct tw_compare_runs *r, json_t *o)
 {
 	const struct tw_comparison *c = r->comparison;
 
-	set(o, "report", json_integer(1));
+	set(o, "report", json_integer(2));
 	set(o, "thalweg", json_string(TW_VERSION));
 	set(o, "title", json_string(c->title));
 	set(o, "world", json_string(tw_compare_worlds[c->world]));
 	set(o, "isa", json_string(c->isa));
 	set(o, "seeds", count(c->options.seeds));
-	set(o, "tune_seeds", count(r->tries ? c->options.tune_seeds : 0));
+	set(o, "tune_seeds", count(r->tuning ? c->options.tune_seeds : 0));
 	set(o, "measure", json_string(tw_measure_kinds[tw_measure_of(c->measure)].name));
 	set(o, "measures", measures());
 	set(o, "target", target(c));
@@ -356,30 +478,33 @@ json_t *tw_report_make(const struct tw_compare_runs *r, const size_t *chosen, si
 	const struct tw_comparison *c = r->comparison;
 	const size_t most =
 		c->options.seeds > c->options.tune_seeds ? c->options.seeds : c->options.tune_seeds;
-	double *room = malloc(2 * (most + 1) * sizeof *room);
+	struct room room = { malloc((most + 1) * sizeof(double)),
+			     malloc(2 * (most + 1) * sizeof(struct tw_mark)) };
 	size_t *place = calloc(c->rows + 1, sizeof *place);
 	json_t *o = json_object(), *rows = json_array();
 	struct tw_ranking rank = { .place = place };
 
-	if (!room || !place || !o || !rows) {
-		free(room);
-		free(place);
+	if (!room.value || !room.mark || !place || !o || !rows) {
 		json_decref(o);
 		json_decref(rows);
-		return NULL;
+		o = NULL;
+		goto out;
 	}
 	tw_ranking_make(r, &rank);
 	heading(r, o);
 	for (size_t k = 0; k < c->rows; k++)
-		json_array_append_new(rows, row_of(r, &rank, k, chosen, points, room));
+		json_array_append_new(rows, row_of(r, &rank, k, chosen, points, &room));
 	set(o, "best", rank.best == SIZE_MAX ? NULL : json_string(c->row[rank.best].label));
-	set(o, "cost",
-	    json_pack("{s:o, s:o}", "comparison", cost_of(r->run, c->rows * c->options.seeds),
-		      "tuning", r->tries ? cost_of(r->tuning, c->rows * r->tries) : json_null()));
+	set(o, "resolved",
+	    json_boolean(rank.best != SIZE_MAX && resolved(r, rank.best, room.mark)));
+	set(o, "cost", costs(r));
+	set(o, "tried", all_tried(c));
 	set(o, "rows", rows);
 	set(o, "findings", tw_findings(o));
 	set(o, "notes", tw_findings_notes(o, c->note, c->notes));
-	free(room);
+out:
+	free(room.value);
+	free(room.mark);
 	free(place);
 	return o;
 }

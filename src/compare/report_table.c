@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define WIDTH       100
-#define COLUMNS     10
+#define COLUMNS     13
 #define CELL        80
 #define LABEL_LEAST 24
 
@@ -154,17 +154,21 @@ static void mean_text(enum tw_measure_unit unit, const json_t *s, char *out)
 		       out, CELL);
 }
 
+/* What is not resolved has a question mark, which the text below the table explains. */
 static void difference_text(enum tw_measure_unit unit, const json_t *a, char *out)
 {
+	const char *verdict = tw_report_string(a, "verdict");
 	const double d = tw_report_number(a, "difference");
+	const bool open = strcmp(verdict, "not resolved") == 0;
 
-	if (strcmp(tw_report_string(a, "verdict"), "within noise") == 0) {
-		snprintf(out, CELL, "within noise");
+	if (isnan(tw_report_number(a, "half"))) {
+		snprintf(out, CELL, "%s", open ? "?" : *verdict ? verdict : "-");
 		return;
 	}
-	snprintf(out, CELL, "%s", isnan(d) ? "" : d < 0 ? "-" : "+");
+	snprintf(out, CELL, "%s", d < 0 ? "-" : "+");
 	tw_spread_text(unit, fabs(d), tw_report_number(a, "half"), true, out + strlen(out),
 		       CELL - strlen(out));
+	snprintf(out + strlen(out), CELL - strlen(out), "%s", open ? " ?" : "");
 }
 
 static void plain(struct table *t, size_t row, size_t column, enum tw_measure m, const json_t *from,
@@ -254,6 +258,7 @@ static void fill(struct table *t, const json_t *report, const struct columns *c,
 	const json_t *first = json_array_get(json_object_get(row, "tuned"), 0);
 	const size_t diverged = (size_t)json_integer_value(json_object_get(row, "diverged"));
 	const size_t seeds = (size_t)json_integer_value(json_object_get(report, "seeds"));
+	const size_t valued = tw_report_count(summary_of(row, m), "n");
 
 	snprintf(t->cell[k][0], CELL, "%.70s", tw_report_string(row, "label"));
 	if (c->tuned != SIZE_MAX)
@@ -262,10 +267,12 @@ static void fill(struct table *t, const json_t *report, const struct columns *c,
 	mean_text(unit, summary_of(row, m), t->cell[k][c->mean]);
 	if (diverged == seeds)
 		snprintf(t->cell[k][c->mean], CELL, "diverged");
+	else if (valued && valued < seeds)
+		snprintf(t->cell[k][c->mean] + strlen(t->cell[k][c->mean]),
+			 CELL - strlen(t->cell[k][c->mean]), " (%zu/%zu)", valued, seeds);
 	if (strcmp(tw_report_string(row, "label"), tw_report_string(report, "best")) == 0)
-		snprintf(t->cell[k][c->against], CELL, "best");
-	else if (diverged && diverged < seeds)
-		snprintf(t->cell[k][c->against], CELL, "%zu of %zu div.", diverged, seeds);
+		snprintf(t->cell[k][c->against], CELL, "%s",
+			 json_is_true(json_object_get(report, "resolved")) ? "best" : "best mean");
 	else
 		difference_text(unit, json_object_get(row, "against_best"), t->cell[k][c->against]);
 	plain(t, k, c->other, c->others, row, NULL);
@@ -299,50 +306,66 @@ static void main_table(const json_t *report, FILE *out)
 
 /* --- tuning --- */
 
+/* The value of the only field that is tuned. */
+static const char *value_of(const json_t *values)
+{
+	return tw_report_string(json_array_get(values, 0), "value");
+}
+
+/* The row's try of that value; NULL: it did not try it. */
+static const json_t *try_of(const json_t *row, const char *value)
+{
+	const json_t *one;
+	size_t k;
+
+	json_array_foreach(json_object_get(row, "tries"), k, one)
+	{
+		if (strcmp(value_of(json_object_get(one, "values")), value) == 0)
+			return one;
+	}
+	return NULL;
+}
+
+static void try_text(const json_t *row, const char *value, enum tw_measure_unit unit, char *out)
+{
+	const json_t *one = try_of(row, value);
+	const bool chosen = strcmp(value_of(json_object_get(row, "tuned")), value) == 0;
+	char text[40] = "";
+
+	if (one)
+		tw_measure_text(unit, tw_report_number(one, "mean"), text, sizeof text);
+	text[strcspn(text, " ")] = '\0';
+	if (tw_report_count(one, "diverged"))
+		snprintf(text, sizeof text, "diverged");
+	snprintf(out, CELL, "%s%s", text, chosen ? "*" : " ");
+}
+
 /* One tuned field: its values are columns, and methods are rows. */
 static void tuning_table(const json_t *report, FILE *out)
 {
-	const json_t *all = json_object_get(report, "rows"), *row, *one;
-	const size_t rows = json_array_size(all);
-	const json_t *tries = json_object_get(json_array_get(all, 0), "tries");
+	const json_t *tried = json_object_get(report, "tried"), *first = json_array_get(tried, 0);
+	const size_t rows = json_array_size(json_object_get(report, "rows"));
 	const enum tw_measure m = tw_report_measure(report);
+	const json_t *values;
 	size_t k, i;
 	struct table t;
 
-	if (json_array_size(tries) < 2 || json_array_size(tries) >= COLUMNS ||
-	    json_array_size(json_object_get(json_array_get(tries, 0), "values")) != 1 ||
-	    !table_open(&t, rows))
+	if (json_array_size(tried) < 2 || json_array_size(tried) >= COLUMNS ||
+	    json_array_size(first) != 1 || !table_open(&t, rows))
 		return;
 	fprintf(out, "\nAll values of %s that were tried (%s%s, on %s; * chosen):\n",
-		tw_report_string(
-			json_array_get(json_object_get(json_array_get(tries, 0), "values"), 0),
-			"path"),
-		tw_measure_kinds[m].title, tw_measure_kinds[m].unit == TW_UNIT_PERCENT ? ", %" : "",
+		tw_report_string(json_array_get(first, 0), "path"), tw_measure_kinds[m].title,
+		tw_measure_kinds[m].unit == TW_UNIT_PERCENT ? ", %" : "",
 		any_value(report, TW_MEASURE_ACCURACY) ? "the validation set"
 						       : "seeds of their own");
 	head(&t, "", "method");
-	json_array_foreach(tries, i, one)
-		head(&t, "",
-		     tw_report_string(json_array_get(json_object_get(one, "values"), 0), "value"));
+	json_array_foreach(tried, i, values) head(&t, "", value_of(values));
 	for (k = 0; k < rows; k++) {
-		row = tw_report_row(report, k + 1);
-		snprintf(t.cell[k][0], CELL, "%.70s", tw_report_string(row, "label"));
-		json_array_foreach(json_object_get(row, "tries"), i, one)
-		{
-			const double mean = tw_report_number(one, "mean");
-			const char *value = tw_report_string(
-				json_array_get(json_object_get(one, "values"), 0), "value");
-			const char *chosen = tw_report_string(
-				json_array_get(json_object_get(row, "tuned"), 0), "value");
-			char text[40];
+		const json_t *row = tw_report_row(report, k + 1);
 
-			tw_measure_text(tw_measure_kinds[m].unit, mean, text, sizeof text);
-			text[strcspn(text, " ")] = '\0';
-			snprintf(t.cell[k][i + 1], CELL, "%s%s",
-				 json_integer_value(json_object_get(one, "diverged")) ? "diverged"
-										      : text,
-				 strcmp(value, chosen) == 0 ? "*" : " ");
-		}
+		snprintf(t.cell[k][0], CELL, "%.70s", tw_report_string(row, "label"));
+		json_array_foreach(tried, i, values)
+			try_text(row, value_of(values), tw_measure_kinds[m].unit, t.cell[k][i + 1]);
 	}
 	t.rows = rows;
 	table_print(&t, out);
@@ -361,6 +384,36 @@ static void cost(const json_t *report, FILE *out)
 			json_integer_value(json_object_get(tuning, "runs")),
 			tw_report_number(tuning, "samples"));
 	fprintf(out, ".\n");
+}
+
+/* What the signs of the main table mean, of those that it has. */
+static void legend(const json_t *report, FILE *out)
+{
+	const enum tw_measure m = tw_report_measure(report);
+	const size_t seeds = tw_report_count(report, "seeds");
+	bool open = false, few = false;
+	char text[400];
+	const json_t *row;
+	size_t k;
+
+	json_array_foreach(json_object_get(report, "rows"), k, row)
+	{
+		const json_t *a = json_object_get(row, "against_best");
+		const size_t valued = tw_report_count(summary_of(row, m), "n");
+
+		open |= strcmp(tw_report_string(a, "verdict"), "not resolved") == 0;
+		few |= valued && valued < seeds;
+	}
+	snprintf(text, sizeof text, "%s%s%s",
+		 open ? "? is not resolved with these seeds: the interval contains 0, or there is "
+			"none."
+		      : "",
+		 open && few ? " " : "",
+		 few ? "(2/3) is a mean over 2 of 3 runs: the others diverged, failed or did not "
+		       "reach the target."
+		     : "");
+	if (*text)
+		paragraph(out, "", text);
 }
 
 void tw_report_table(const json_t *report, FILE *out)
@@ -382,6 +435,7 @@ void tw_report_table(const json_t *report, FILE *out)
 		    : "Samples per second are without the tail of a run. \xc2\xb1 is the standard "
 		      "deviation over seeds; differences are means of pairs of the same seed "
 		      "with their 95 % interval.");
+	legend(report, out);
 	tuning_table(report, out);
 	cost(report, out);
 	json_array_foreach(json_object_get(report, "notes"), k, text)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* statistics.c - mean and spread over seeds, and whether a difference is more than noise. */
+/* statistics.c - mean and spread over seeds, and the interval of a difference. */
 #include "compare/statistics.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 struct tw_summary tw_summarise(const double *value, size_t n)
 {
@@ -53,32 +54,27 @@ double tw_student_quantile(double share, size_t freedom)
 	return (low + high) / 2;
 }
 
-struct tw_paired tw_pair(const double *a, const double *b, size_t n)
+/* After Welford: no sum of squares from which another one is taken away. */
+void tw_pairing_add(struct tw_pairing *p, double a, double b)
 {
-	struct tw_paired p = { .difference = NAN, .half = NAN };
-	double sum = 0, squares = 0;
+	const double d = a - b, off = d - p->mean;
 
-	for (size_t k = 0; k < n; k++)
-		if (!isnan(a[k]) && !isnan(b[k])) {
-			sum += a[k] - b[k];
-			p.pairs++;
-		}
-	if (!p.pairs)
-		return p;
-	p.difference = sum / (double)p.pairs;
-	for (size_t k = 0; k < n; k++)
-		if (!isnan(a[k]) && !isnan(b[k])) {
-			const double off = a[k] - b[k] - p.difference;
-
-			squares += off * off;
-		}
-	if (p.pairs > 1)
-		p.half = tw_student_quantile(0.95, p.pairs - 1) *
-			 sqrt(squares / (double)(p.pairs - 1) / (double)p.pairs);
-	return p;
+	if (isnan(a) || isnan(b))
+		return;
+	p->pairs++;
+	p->mean += off / (double)p->pairs;
+	p->squares += off * (d - p->mean);
 }
 
-bool tw_paired_noise(const struct tw_paired *p)
+struct tw_paired tw_pairing_end(const struct tw_pairing *p)
 {
-	return !isnan(p->half) && fabs(p->difference) <= p->half;
+	const double n = (double)p->pairs;
+
+	return (struct tw_paired){
+		.pairs = p->pairs,
+		.difference = p->pairs ? p->mean : NAN,
+		.half = p->pairs < 2 ? NAN
+				     : tw_student_quantile(0.95, p->pairs - 1) *
+					       sqrt(p->squares / (n - 1) / n),
+	};
 }

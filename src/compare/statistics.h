@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* statistics.h - mean and spread over seeds, and whether a difference is more than noise. */
+/* statistics.h - mean and spread over seeds, and the interval of a difference. */
 #ifndef TW_COMPARE_STATISTICS_H
 #define TW_COMPARE_STATISTICS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Of those values that are numbers. */
@@ -19,14 +18,19 @@ double tw_student_within(double t, size_t freedom);
 /* The t with P(|T| < t) = share; 0 < share < 1. */
 double tw_student_quantile(double share, size_t freedom);
 
-/* The mean of a[k] - b[k] over the pairs in which both are numbers, and its confidence interval. */
+/* The mean difference of pairs, and its confidence interval. */
 struct tw_paired {
 	size_t pairs;
 	double difference; /* NAN: there is no pair */
-	double half;       /* of the 95 % interval; NAN: fewer than 2 pairs */
+	double half;       /* of the 95 % interval (Student's t); NAN: fewer than 2 pairs */
 };
-struct tw_paired tw_pair(const double *a, const double *b, size_t n);
-/* Is 0 in the interval?  False where there is none. */
-bool tw_paired_noise(const struct tw_paired *p);
+/* Sums over pairs; begins with zeros. */
+struct tw_pairing {
+	size_t pairs;
+	double mean, squares; /* of the differences; squares of what they are off the mean */
+};
+/* One pair; nothing if one of the two is no number. */
+void tw_pairing_add(struct tw_pairing *p, double a, double b);
+struct tw_paired tw_pairing_end(const struct tw_pairing *p);
 
 #endif

@@ -14,7 +14,7 @@ static enum tw_status refuse(struct tw_reading *r, const struct tw_tree *node, c
 	return tw_read_refuse(r, node, whole, reason);
 }
 
-/* `vary: {strategy: [ssgd, asgd], cluster.workers: [1, 2]}`. */
+/* `vary: {strategy: [ssgd, asgd], cluster.workers: [1, 2]}`, `tune: {update.rate: grid}`. */
 static enum tw_status check_values(struct tw_reading *r, const char *name,
 				   const struct tw_tree **out)
 {
@@ -28,8 +28,11 @@ static enum tw_status check_values(struct tw_reading *r, const char *name,
 			      "needs a mapping of fields to lists of values, such as "
 			      "{update.rate: [0.01, 0.1]}");
 	for (const struct tw_tree *c = map->first; c; c = c->next) {
+		const bool grid = strcmp(name, "tune") == 0 && c->kind == TW_TREE_TEXT &&
+				  strcmp(c->text, "grid") == 0;
+
 		snprintf(path, sizeof path, "%s.%.100s", name, c->key);
-		if (c->kind != TW_TREE_LIST || !c->first)
+		if (!grid && (c->kind != TW_TREE_LIST || !c->first))
 			return refuse(r, c, path, "needs a list of values, such as [1, 2, 4]");
 		if (strncmp(c->key, "compare", 7) == 0 || strcmp(c->key, "train.seed") == 0)
 			return refuse(r, c, path,

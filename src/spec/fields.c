@@ -428,10 +428,17 @@ const struct tw_option tw_compare_rows[] = {
 		     "measure the time to this accuracy; unlike train.until, runs go on after it",
 		     .example = "0.97"),
 	TW_OPTION_AS(R, target_loss, "target.loss", TW_F64, "none", NULL, -LARGE, LARGE,
-		     "the same for a loss"),
-	TW_OPTION(R, tune_seeds, TW_U32, "1", "seeds", 1, 1000,
+		     "the same for a loss", .example = "0.1"),
+	TW_OPTION(R, tune_seeds, TW_U32, "3", "seeds", 1, 1000,
 		  "runs of every value that is tried for tuning, with seeds that the comparison "
-		  "does not use (train.seed + 1000 and so on)"),
+		  "does not use (train.seed + 1000 and so on); the report says so if there are "
+		  "fewer than 3",
+		  .example = "5"),
+	TW_OPTION(R, widen, TW_U32, "4", "values", 0, 16,
+		  "how many values beyond each end of a geometric grid of tuned values may be "
+		  "tried, with the grid's own steps, while the best one is the first or the last; "
+		  "0: none",
+		  .example = "2"),
 	TW_OPTION(R, validation, TW_F64, "0.1", "of the training set", 0.001, 0.9,
 		  "share of the training set that values are chosen on, if data.validation is 0; "
 		  "never the test set"),
@@ -467,10 +474,12 @@ const struct tw_section tw_sections[] = {
 		       "name, or a mapping." },
 	{ "checkpoint", "When checkpoints are written, and how many are kept." },
 	{ "sim", "The simulated machines; used by thalweg sim only." },
-	{ "compare", "What thalweg compare runs side by side; other verbs ignore it. It also takes "
-		     "three mappings: vary (a field and the list of its values; two fields make a "
-		     "grid), tune (the same for values that are chosen for each method) and "
-		     "methods (a name, and the fields that differ from the job)." },
+	{ "compare",
+	  "What thalweg compare runs side by side; other verbs ignore it. It also takes "
+	  "three mappings: vary (a field and the list of its values; two fields make a "
+	  "grid), tune (the same for values that are chosen for each method; grid in place of the "
+	  "list begins a grid of learning rates) and "
+	  "methods (a name, and the fields that differ from the job)." },
 	{ NULL, NULL },
 };
 

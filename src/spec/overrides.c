@@ -331,16 +331,21 @@ static enum tw_status contradicted(struct tw_reading *r, const struct tw_preset 
 	for (size_t k = p->any_rule; k < sizeof essence / sizeof essence[0]; k++) {
 		const struct tw_tree *own = tw_tree_at(r->root, essence[k]);
 		const struct tw_tree *named = tw_tree_at(fields, essence[k]);
-		char text[400], shown[60];
+		char text[400], shown[60], instead[200];
 
 		if (!own || !named || own->kind != TW_TREE_TEXT ||
 		    strcmp(own->text, named->text) == 0)
 			continue;
+		snprintf(instead, sizeof instead,
+			 "give this method fields of its own: compare: {methods: {%s: {strategy: "
+			 "%s, %s: %s}}}",
+			 p->name, p->name, essence[k], named->text);
 		snprintf(text, sizeof text,
-			 "'%s' contradicts the preset: %s means %s: %s; leave %s out, or spell the "
-			 "strategy out instead of naming a preset",
+			 "'%s' contradicts the preset: %s means %s: %s; leave %s out, or %s",
 			 tw_tree_show(own->text, shown, sizeof shown), p->name, essence[k],
-			 named->text, essence[k]);
+			 named->text, essence[k],
+			 r->compared ? instead
+				     : "spell the strategy out instead of naming a preset");
 		return tw_read_refuse(r, own, essence[k], text);
 	}
 	return TW_OK;

@@ -158,8 +158,6 @@ static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
 
 	if (tw_plan_optimises(p))
 		return tw_job_complete_evaluations(job, why);
-	if (!tw_job_given(job, "train.epochs") && (t->steps || t->updates || t->time))
-		t->epochs = 0;
 	if (t->epochs == 0 && !t->steps && !t->updates && !t->time)
 		return tw_job_refuse(job, why, "train.epochs",
 				     "the run would have no end; give epochs, steps, updates or "
@@ -523,9 +521,12 @@ enum tw_status tw_job_complete_lengths(struct tw_job *job, struct tw_error *why)
 
 enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 {
-	const struct tw_job_train *t = &job->train;
+	struct tw_job_train *t = &job->train;
 	enum tw_status st;
 
+	/* before any text of the job is made: whoever reads that text finds the number given */
+	if (!tw_job_given(job, "train.epochs") && (t->steps || t->updates || t->time))
+		t->epochs = 0;
 	if (!tw_job_given(job, "checkpoint.cut"))
 		job->checkpoint.cut = job->world == TW_WORLD_SIM || tw_plan_is_loose(&job->plan) ||
 						      tw_plan_is_with_stage(&job->plan)

@@ -159,6 +159,11 @@ static bool of_another(struct tw_reading *r, const char *path, char *out, size_t
 		const size_t n = strlen(out);
 
 		snprintf(out + n, room - n, "; choose that or leave this out");
+		if (r->compared)
+			snprintf(out + strlen(out), room - strlen(out),
+				 ", or give it only to the method that has it: compare: {methods: "
+				 "{NAME: {strategy: ..., %s: ...}}}",
+				 path);
 	}
 	return found > 0;
 }

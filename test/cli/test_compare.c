@@ -27,7 +27,8 @@ static const char net[] = "model: {layers: [linear 10]}\n"
 			  "train: {epochs: 1, seed: 7}\ncluster: {workers: 2}\nstrategy: ssgd\n"
 			  "compare:\n  seeds: 2\n  baseline: false\n"
 			  "  vary: {strategy: [ssgd, {name: softsync, collect: 2}]}\n"
-			  "  tune: {update.rate: [0.01, 0.1]}\n";
+			  "  tune: {update.rate: [0.01, 0.1]}\n"
+			  "  tune_seeds: 1\n  widen: 0\n";
 
 static int make(void **state)
 {
@@ -103,6 +104,20 @@ static size_t cells_in(const char *dir)
 		n += e->d_name[0] != '.';
 	closedir(d);
 	return n;
+}
+
+/* Whether some note of the report has this text. */
+static bool notes_have(const json_t *report, const char *text)
+{
+	const json_t *note;
+	size_t k;
+
+	json_array_foreach(json_object_get(report, "notes"), k, note)
+	{
+		if (strstr(json_string_value(note), text))
+			return true;
+	}
+	return false;
 }
 
 /* --- what is reported --- */
@@ -183,8 +198,9 @@ static void tables_fit_a_terminal(void **state)
 		assert_true(n <= 100 || strstr(s->out, scratch()));
 	}
 	assert_non_null(strstr(s->out, "softsync, collect 2"));
-	assert_non_null(strstr(s->out, "is best by accuracy"));
-	assert_non_null(strstr(page, "id=\"report\">{\"report\":1,"));
+	assert_non_null(strstr(s->out, "accuracy"));
+	assert_null(strstr(s->out, "within noise"));
+	assert_non_null(strstr(page, "id=\"report\">{\"report\":2,"));
 	assert_null(strstr(page, "http://www.example"));
 	assert_non_null(strstr(csv, "\"softsync, collect 2\",8,finished"));
 	free(page);
@@ -208,11 +224,171 @@ static void tuning_never_sees_the_test_set(void **state)
 			    best ? "0.1" : "0.01");
 	assert_string_equal(json_string_value(json_object_get(tuned, "edge")),
 			    best ? "highest" : "lowest");
+	assert_string_equal(json_string_value(json_object_get(tuned, "reason")),
+			    "compare.widen is 0");
+	assert_true(notes_have(report, "Values were chosen with 1 seed each"));
 	assert_non_null(strstr(json_string_value(json_object_get(row, "job")), "evaluate: test"));
 	assert_int_equal(
 		json_integer_value(json_object_get(
 			json_object_get(json_object_get(report, "cost"), "tuning"), "runs")),
 		4);
+	json_decref(report);
+}
+
+/* A comparison that cannot be made names why. */
+static void what_is_unknown_has_a_reason(void **state)
+{
+	json_t *report;
+	const json_t *against;
+
+	expect(thalweg(NULL,
+		       "compare %s/net.yaml --vary strategy=ssgd --tune update.rate=0.05 --set "
+		       "train.evaluate=1 --set compare.baseline=true --set cluster.workers=8 "
+		       "--measure accuracy-at-time --run %s/early",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("early");
+	against = json_object_get(row_of(report, "one worker"), "against_best");
+	assert_string_equal(json_string_value(json_object_get(against, "verdict")), "unknown");
+	assert_string_equal(json_string_value(json_object_get(against, "reason")),
+			    "no run of one of them has a value");
+	assert_true(notes_have(report, "one worker has no accuracy at equal time in 2 of 2 runs: "
+				       "it made no evaluation in the first"));
+	json_decref(report);
+}
+
+/* --- grids that widen --- */
+
+static double tried(const json_t *row, size_t k, const char *name)
+{
+	const json_t *one = json_array_get(json_object_get(row, "tries"), k);
+
+	if (strcmp(name, "mean") == 0)
+		return json_number_value(json_object_get(one, "mean"));
+	return atof(json_string_value(
+		json_object_get(json_array_get(json_object_get(one, "values"), 0), "value")));
+}
+
+/* The chosen value has the least loss of all that were tried, and was tried between two others,
+ * unless it has an edge: then it is the last one.  Returns how many were tried. */
+static size_t check_grid(const json_t *row)
+{
+	const json_t *tuned = json_array_get(json_object_get(row, "tuned"), 0);
+	const char *edge = json_string_value(json_object_get(tuned, "edge"));
+	const size_t n = json_array_size(json_object_get(row, "tries"));
+	size_t best = 0;
+
+	for (size_t k = 1; k < n; k++) {
+		assert_true(tried(row, k, "value") > tried(row, k - 1, "value"));
+		if (tried(row, k, "mean") < tried(row, best, "mean"))
+			best = k;
+	}
+	assert_true(atof(json_string_value(json_object_get(tuned, "value"))) ==
+		    tried(row, best, "value"));
+	assert_true(!edge == json_is_null(json_object_get(tuned, "reason")));
+	if (edge)
+		assert_string_equal(edge, best == 0 ? "lowest" : "highest");
+	assert_true((best == 0 || best + 1 == n) == (edge != NULL));
+	return n;
+}
+
+static void a_grid_widens_until_the_best_is_inside(void **state)
+{
+	json_t *report;
+	const json_t *row;
+	size_t runs = 0, cells;
+
+	/* too low for asgd, and too high for dana */
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary strategy=asgd,dana --tune "
+		       "update.rate=0.02,0.03 "
+		       "--set compare.baseline=false --set compare.widen=9 --seeds 1 --run %s/wide",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("wide");
+	assert_int_equal(json_integer_value(json_object_get(report, "tune_seeds")), 3);
+	row = row_of(report, "asgd");
+	runs = 3 * check_grid(row);
+	assert_true(tried(row, 0, "value") == 0.02 && tried(row, 2, "value") == 0.045);
+	assert_true(json_is_null(
+		json_object_get(json_array_get(json_object_get(row, "tuned"), 0), "edge")));
+	row = row_of(report, "dana");
+	runs += 3 * check_grid(row);
+	assert_true(tried(row, 0, "value") < 0.02);
+	assert_int_equal(
+		json_integer_value(json_object_get(
+			json_object_get(json_object_get(report, "cost"), "tuning"), "runs")),
+		runs);
+	json_decref(report);
+	/* what is there is not run again */
+	cells = cells_in("wide");
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary strategy=asgd,dana --tune "
+		       "update.rate=0.02,0.03 "
+		       "--set compare.baseline=false --set compare.widen=9 --seeds 1 --run %s/wide",
+		       scratch(), scratch()),
+	       0);
+	assert_int_equal(cells_in("wide"), cells);
+	/* `grid` has no values of its own to be given, and steps of 1, 3, 10 */
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary strategy=dana --tune update.rate=grid --set "
+		       "compare.baseline=false --seeds 1 --run %s/wide",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("wide");
+	row = row_of(report, "dana");
+	check_grid(row);
+	assert_true(tried(row, 0, "value") == 0.003 && tried(row, 1, "value") == 0.01);
+	json_decref(report);
+}
+
+/* A limit of widening, and of the field, is an edge with its reason. */
+static void a_grid_ends_where_it_must(void **state)
+{
+	json_t *report;
+	const json_t *row;
+
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary strategy=asgd --tune update.rate=0.0001,0.0002 "
+		       "--set compare.baseline=false --set compare.widen=2 --seeds 1 --run %s/ends",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("ends");
+	row = row_of(report, "asgd");
+	assert_int_equal(check_grid(row), 4);
+	assert_true(tried(row, 3, "value") == 0.0008);
+	assert_true(notes_have(report, "compare.widen allows no further value"));
+	json_decref(report);
+	/* a momentum is below 1, and 0.7 is followed by 0.98 and 1.37 */
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --set update.rule=momentum --set update.rate=0.0001 "
+		       "--vary strategy=asgd --tune update.momentum=0.5,0.7 --set "
+		       "compare.baseline=false --seeds 1 --run %s/ends",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("ends");
+	row = row_of(report, "asgd");
+	assert_int_equal(check_grid(row), 3);
+	assert_true(notes_have(report, "update.momentum"));
+	json_decref(report);
+}
+
+static void two_fields_widen_together(void **state)
+{
+	json_t *report;
+	const json_t *row;
+
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary strategy=asgd --tune update.rate=0.01,0.02 "
+		       "--tune data.batch=2,4 --set compare.baseline=false --set "
+		       "compare.tune_seeds=1 --seeds 1 --run %s/both",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("both");
+	row = row_of(report, "asgd");
+	for (size_t t = 0; t < 2; t++)
+		assert_true(json_is_null(
+			json_object_get(json_array_get(json_object_get(row, "tuned"), t), "edge")));
 	json_decref(report);
 }
 
@@ -263,6 +439,55 @@ static void targets_are_timed_without_ending_runs(void **state)
 	assert_true(mean(row_of(report, "asgd"), "time-to-target") <
 		    mean(row_of(report, "asgd"), "seconds"));
 	json_decref(report);
+}
+
+/* Every seed of a job with a data set trains as long as the job says, whatever limits it. */
+static void every_seed_runs_to_the_limit(void **state)
+{
+	static const struct {
+		const char *limit, *measure;
+		double least, most;
+	} cases[] = {
+		{ "time: 5s", "seconds", 5, 5.5 },
+		{ "steps: 120", "epochs", 4.8, 4.8 },
+		{ "updates: 100", "updates", 100, 100 },
+	};
+	char text[500], name[20];
+
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		json_t *report;
+
+		snprintf(name, sizeof name, "limit%zu", k);
+		snprintf(text, sizeof text,
+			 "data: {source: digits, count: 400, tests: 100, batch: 16}\n"
+			 "model: {name: mlp, hidden: [8]}\ntrain: {%s, seed: 1}\n"
+			 "cluster: {workers: 2}\ncompare: {seeds: 3, baseline: false, "
+			 "methods: {a: {strategy: asgd}, b: {strategy: ssgd}}}\n",
+			 cases[k].limit);
+		put_text("limit.yaml", text);
+		expect(thalweg(NULL, "compare %s/limit.yaml --run %s/%s", scratch(), scratch(),
+			       name),
+		       0);
+		report = report_in(name);
+		for (size_t i = 0; i < 6; i++) {
+			const json_t *runs =
+				json_object_get(row_of(report, i < 3 ? "a" : "b"), "runs");
+			const double x = value(json_array_get(runs, i % 3), cases[k].measure);
+
+			if (!(x >= cases[k].least - 1e-6 && x <= cases[k].most + 1e-6))
+				fail_msg("%s: %g %s", cases[k].limit, x, cases[k].measure);
+		}
+		/* a run whose length is known makes 20 evaluations, and one that time ends makes
+		 * one in every epoch */
+		assert_true(
+			json_array_size(json_object_get(
+				json_object_get(
+					json_array_get(json_object_get(row_of(report, "a"), "runs"),
+						       2),
+					"curve"),
+				"loss")) >= (k ? 18 : 3));
+		json_decref(report);
+	}
 }
 
 /* --- resuming --- */
@@ -323,6 +548,19 @@ static void bad_requests_are_refused(void **state)
 		"compare %s/bowl.yaml --vary strategy=ssgd,asdg --run %s/none", dir, dir);
 	refuses("needs a field and its values",
 		"compare %s/bowl.yaml --vary strategy --run %s/none", dir, dir);
+	put_text("rule.yaml", "model: {quadratic: {dimension: 10}}\ndata: {samples: 256}\n"
+			      "update: {rule: momentum}\ncluster: {workers: 4}\n");
+	put_text("brings.yaml", "model: {quadratic: {dimension: 10}}\ndata: {samples: 256}\n"
+				"update: {momentum: 0.5}\ncluster: {workers: 4}\nstrategy: dana\n");
+	refuses("compare: {methods: {NAME: {strategy: ..., update.momentum: ...}}}",
+		"compare %s/brings.yaml --vary strategy=ssgd,dana --run %s/none", dir, dir);
+	refuses("compare: {methods: {dana: {strategy: dana, update.rule: dana}}}",
+		"compare %s/rule.yaml --vary strategy=ssgd,dana --run %s/none", dir, dir);
+	put_text("named.yaml", "model: {quadratic: {dimension: 10}}\ndata: {samples: 256}\n"
+			       "update: {rule: momentum}\ncluster: {workers: 4}\n"
+			       "compare: {methods: {dana: {strategy: dana, update.rule: dana}, "
+			       "ssgd: {strategy: ssgd}}}\n");
+	expect(thalweg(NULL, "compare %s/named.yaml --explain", dir), 0);
 	refuses("hogwild", "compare %s/bowl.yaml --vary strategy=ssgd,hogwild --run %s/none", dir,
 		dir);
 	refuses("is given twice", "compare %s/bowl.yaml --vary cluster.workers=2,2 --run %s/none",
@@ -330,12 +568,16 @@ static void bad_requests_are_refused(void **state)
 	refuses("is varied, and cannot be tuned",
 		"compare %s/bowl.yaml --vary update.rate=1 --tune update.rate=1,2 --run %s/none",
 		dir, dir);
+	refuses("only a learning rate has a grid",
+		"compare %s/bowl.yaml --tune data.batch=grid --run %s/none", dir, dir);
 	refuses("--seeds says how many", "compare %s/bowl.yaml --vary train.seed=1,2 --run %s/none",
 		dir, dir);
 	refuses("there is no target", "compare %s/bowl.yaml --measure time-to-target --run %s/none",
 		dir, dir);
 	refuses("this task has no accuracy",
 		"compare %s/bowl.yaml --measure accuracy --run %s/none", dir, dir);
+	refuses("effort is measured only by sim",
+		"compare %s/bowl.yaml --measure effort --run %s/none", dir, dir);
 	refuses("compare.measure", "compare %s/bowl.yaml --measure speed --run %s/none", dir, dir);
 	refuses("cannot be opened", "compare %s/absent.yaml --run %s/none", dir, dir);
 	refuses("a comparison may have",
@@ -454,20 +696,6 @@ static void examples_are_fine(void **state)
 	globfree(&all);
 }
 
-/* Whether some note of the report has this text. */
-static bool notes_have(const json_t *report, const char *text)
-{
-	const json_t *note;
-	size_t k;
-
-	json_array_foreach(json_object_get(report, "notes"), k, note)
-	{
-		if (strstr(json_string_value(note), text))
-			return true;
-	}
-	return false;
-}
-
 static void the_gap_is_compared_if_it_is_measured(void **state)
 {
 	const struct said *s = thalweg(NULL,
@@ -498,6 +726,52 @@ static void the_gap_is_compared_if_it_is_measured(void **state)
 	json_decref(report);
 }
 
+/* The busiest fiftieth of the bins that count begins at `burst` times their mean. */
+static void bursts_are_those_of_the_servers_links(void **state)
+{
+	const json_t *row, *link, *in, *out, *value;
+	size_t all, first, n, above = 0, at_least = 0;
+	double sum = 0, edge;
+	json_t *report;
+
+	(void)state;
+	expect(thalweg(NULL,
+		       "compare %s/bowl.yaml --vary strategy=ssgd,ring --seeds 1 --run %s/burst",
+		       scratch(), scratch()),
+	       0);
+	report = report_in("burst");
+	row = row_of(report, "ssgd");
+	link = json_object_get(row, "server_link");
+	in = json_object_get(link, "received");
+	out = json_object_get(link, "sent");
+	all = json_array_size(in);
+	first = all / 20;
+	n = all - first - all / 5;
+	assert_true(n >= 50);
+	value = json_object_get(
+		json_object_get(json_array_get(json_object_get(row, "runs"), 0), "values"),
+		"burst");
+	assert_true(json_number_value(value) > 1);
+#define LOAD(k)                                                                                    \
+	(json_number_value(json_array_get(in, k)) + json_number_value(json_array_get(out, k)))
+	for (size_t k = first; k < first + n; k++)
+		sum += LOAD(k);
+	edge = json_number_value(value) * sum / (double)n;
+	for (size_t k = first; k < first + n; k++) {
+		above += LOAD(k) > edge * (1 + 1e-6);
+		at_least += LOAD(k) >= edge * (1 - 1e-6);
+	}
+#undef LOAD
+	assert_true(above < n / 50 && at_least >= n / 50);
+	/* without servers there is nothing to measure */
+	value = json_object_get(
+		json_object_get(json_array_get(json_object_get(row_of(report, "ring"), "runs"), 0),
+				"values"),
+		"burst");
+	assert_true(json_is_null(value));
+	json_decref(report);
+}
+
 static void threads_are_compared_as_well(void **state)
 {
 	json_t *report;
@@ -522,8 +796,13 @@ int main(void)
 		cmocka_unit_test(the_same_command_gives_the_same_bytes),
 		cmocka_unit_test(tables_fit_a_terminal),
 		cmocka_unit_test(tuning_never_sees_the_test_set),
+		cmocka_unit_test(what_is_unknown_has_a_reason),
+		cmocka_unit_test(a_grid_widens_until_the_best_is_inside),
+		cmocka_unit_test(a_grid_ends_where_it_must),
+		cmocka_unit_test(two_fields_widen_together),
 		cmocka_unit_test(divergence_is_a_result),
 		cmocka_unit_test(targets_are_timed_without_ending_runs),
+		cmocka_unit_test(every_seed_runs_to_the_limit),
 		cmocka_unit_test(a_killed_comparison_resumes),
 		cmocka_unit_test(bad_requests_are_refused),
 		cmocka_unit_test(a_bad_section_is_refused_with_its_line),
@@ -533,6 +812,7 @@ int main(void)
 		cmocka_unit_test(other_verbs_say_that_they_ignore_the_section),
 		cmocka_unit_test(examples_are_fine),
 		cmocka_unit_test(the_gap_is_compared_if_it_is_measured),
+		cmocka_unit_test(bursts_are_those_of_the_servers_links),
 		cmocka_unit_test(threads_are_compared_as_well),
 	};
 

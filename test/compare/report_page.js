@@ -109,6 +109,44 @@ async function switches(page) {
 	assert.ok((await page.textContent("#job-0 pre")).includes("strategy:"));
 }
 
+// The box "seed bands" draws a band for every curve, however many there are, and takes them away.
+async function bands(page) {
+	const count = () => page.evaluate(() => {
+		const sets = window.comparison.charts.curves.data.datasets;
+		const ofBand = sets.filter((s) => s.isBand);
+		return { lines: sets.length - ofBand.length, bands: ofBand.length, filled: ofBand.filter((s) => s.fill).length, wide: ofBand.filter((s, k) => k % 2 && s.data.some((p, i) => p.y > ofBand[k - 1].data[i].y)).length };
+	});
+	const hint = () => page.textContent("#curves-hint");
+	await page.uncheck("#band");
+	const without = await count(), bare = await painted(page, "curves");
+	assert.ok(without.lines >= 10, `${without.lines} curves`);
+	assert.strictEqual(without.bands, 0);
+	assert.ok(!/shaded/.test(await hint()));
+	await page.check("#band");
+	const all = await count();
+	assert.strictEqual(all.bands, 2 * all.lines);
+	assert.strictEqual(all.filled, all.lines);
+	assert.ok(all.wide >= all.lines / 2, `${all.wide} bands are wider than a line`);
+	assert.ok(/shaded/.test(await hint()));
+	assert.ok((await painted(page, "curves")) > bare, "bands are painted");
+	await page.uncheck("#band");
+	assert.strictEqual((await count()).bands, 0);
+}
+
+// What the seeds do not resolve has its interval, and no colour of praise or blame.
+async function verdicts(page) {
+	const open = report.rows.filter((r) => r.against_best && r.against_best.verdict === "not resolved");
+	const cells = await page.$$eval("#results td.open", (l) => l.map((e) => [e.textContent, getComputedStyle(e).color]));
+	assert.strictEqual(cells.length, open.length);
+	for (const [text, colour] of cells) {
+		assert.ok(text.includes("not resolved with " + report.seeds + " seeds"), text);
+		const [r, g, b] = colour.match(/\d+/g).map(Number);
+		assert.ok(Math.max(r, g, b) - Math.min(r, g, b) < 40, colour);
+	}
+	const best = await page.$$eval("#results tr.best td", (l) => l.map((e) => e.textContent));
+	assert.ok(best.includes(report.resolved ? "best" : "best mean"));
+}
+
 async function speed(page) {
 	const runs = report.rows.length * report.seeds;
 	const ms = await page.evaluate(() => {
@@ -133,7 +171,9 @@ async function speed(page) {
 			await contrast(page);
 			await data(page);
 			await page.screenshot({ path: path.join(pictures, `${scheme}-${width}.png`), fullPage: true });
+			await verdicts(page);
 			if (width === 1600) await switches(page);
+			if (width === 1600) await bands(page);
 			if (width === 1600 && scheme === "light") await speed(page);
 			await looks(page);
 			assert.deepStrictEqual(trouble, []);

@@ -37,6 +37,8 @@ compare:
     Zürich ≤ 3 </script>: {strategy: ring}
     a very long name of a method that says all that there is to say about it: {strategy: gossip}
   tune: {update.rate: [0.01, 0.1]}
+  tune_seeds: 1
+  widen: 1
 END
 "$program" compare "$scratch/many.yaml" --run "$scratch/run" --quiet >"$scratch/table"
 pictures=${TW_BUILD:-build}/report_page

@@ -28,7 +28,8 @@ static void limits_become_positions(void **state)
 		{ HUNDRED "train: {steps: 10, epochs: 2}\n", 40, 0, 0.4 },
 		{ HUNDRED "train: {time: 5s}\n", ENDLESS, 0, 0 },
 		{ HUNDRED "train: {time: 5s, epochs: 3}\n", 300, 0, 3 },
-		{ HUNDRED "train: {updates: 10}\n", 40, 0, 0.4 },
+		{ HUNDRED "train: {updates: 10}\nstrategy: asgd\n", 40, 0, 0.4 },
+		{ HUNDRED "train: {updates: 10}\n", ENDLESS, 10, 0.8 },
 		{ HUNDRED "train: {updates: 10}\nstrategy: {push: 3}\n", 120, 0, 1.2 },
 		{ HUNDRED "train: {updates: 10}\nstrategy: {gate: softsync, collect: 2}\n", 80, 0,
 		  0.8 },
@@ -36,7 +37,7 @@ static void limits_become_positions(void **state)
 		  0, 2 },
 		{ HUNDRED "train: {updates: 10}\nstrategy: ssgd\n", ENDLESS, 10, 0.8 },
 		{ HUNDRED "train: {updates: 10, epochs: 1}\nstrategy: ssgd\n", 100, 10, 0.8 },
-		{ HUNDRED "train: {updates: 18446744073709551615}\n", 0, 0, 0 },
+		{ HUNDRED "train: {updates: 18446744073709551615}\nstrategy: asgd\n", 0, 0, 0 },
 		{ "data: {samples: 100, batch: 4, accumulate: 3}\n"
 		  "model: {quadratic: {dimension: 20}}\ntrain: {steps: 10}\n",
 		  48, 0, 0.48 }, /* 10 batches of 4, and 2 more to make the last sum of 3 whole */
@@ -44,7 +45,7 @@ static void limits_become_positions(void **state)
 		  "model: {quadratic: {dimension: 20}}\ntrain: {steps: 10}\n",
 		  40, 0, 0.4 },
 		{ "data: {samples: 100, batch: 4, accumulate: 3}\n"
-		  "model: {quadratic: {dimension: 20}}\ntrain: {updates: 10}\n",
+		  "model: {quadratic: {dimension: 20}}\ntrain: {updates: 10}\nstrategy: asgd\n",
 		  120, 0, 1.2 },
 		/* slots of 3 workers get 3, 3, 4 of 10: 4 steps are one round and one step more */
 		{ "data: {samples: 100, global_batch: 10}\nmodel: {quadratic: {dimension: 20}}\n"
@@ -227,6 +228,51 @@ static void more_shards_than_parameters(void **state)
 		assert_non_null(strstr(why.text, "20 parameters; use 1 to 20"));
 		engine->class->close(engine);
 		tw_job_free(job);
+	}
+}
+
+/* The job with its plan, and its text: from before the plan was made, or after. */
+static struct tw_job *planned(const char *text, bool early, char **said)
+{
+	struct tw_error why = { 0 };
+	struct tw_engine *engine;
+	struct tw_job *job;
+
+	engine_of(text, &job, &engine);
+	*said = early ? explained(job) : NULL;
+	if (tw_job_finish_plan(job, engine, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	if (!early)
+		*said = explained(job);
+	engine->class->close(engine);
+	return job;
+}
+
+/* The text of a job means the run that the job means, whether its data were read or not. */
+static void an_explained_limit_is_the_limit(void **state)
+{
+	static const char *const limits[] = { "time: 5s", "steps: 700", "updates: 300",
+					      "time: 5s, epochs: 2", "epochs: 0, time: 5s" };
+
+	(void)state;
+	for (size_t k = 0; k < 2 * (sizeof limits / sizeof limits[0]); k++) {
+		char text[300], *first, *second;
+		struct tw_job *job, *again;
+
+		snprintf(text, sizeof text,
+			 "data: {source: digits, count: 60, tests: 10, batch: 4}\n"
+			 "model: {layers: [linear 10]}\ntrain: {%s}\n",
+			 limits[k / 2]);
+		job = planned(text, k % 2, &first);
+		again = planned(first, k % 2, &second);
+		assert_string_equal(first, second);
+		assert_true(job->plan.dealing.positions == again->plan.dealing.positions);
+		assert_true(job->plan.ends.time == again->plan.ends.time);
+		assert_true(job->plan.ends.updates == again->plan.ends.updates);
+		free(first);
+		free(second);
+		tw_job_free(job);
+		tw_job_free(again);
 	}
 }
 
@@ -453,6 +499,7 @@ int main(void)
 		cmocka_unit_test(the_plan_has_the_job),
 		cmocka_unit_test(finished_plans),
 		cmocka_unit_test(more_shards_than_parameters),
+		cmocka_unit_test(an_explained_limit_is_the_limit),
 		cmocka_unit_test(borders_hold_their_word),
 		cmocka_unit_test(a_large_tensor_is_left_whole),
 		cmocka_unit_test(a_schedule_over_the_run_keeps_its_length),

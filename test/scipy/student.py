@@ -54,12 +54,12 @@ def check(r):
             low, high = stats.t.interval(0.95, len(d) - 1, loc=d.mean(), scale=stats.sem(d))
             near(said["difference"], d.mean(), f"difference of {row['label']}")
             near(said["half"], (high - low) / 2, f"interval of {row['label']}")
-            noise = low <= 0 <= high
-            wanted = "within noise" if noise else "worse" if d.mean() > 0 else "better"
+            open_ = low <= 0 <= high
+            wanted = "not resolved" if open_ else "worse" if d.mean() > 0 else "better"
             if said["verdict"] != wanted:
                 sys.exit(f"student.py: {row['label']}: {said['verdict']} is not {wanted}")
             # the same question asked in another way
-            assert noise == (stats.ttest_rel(own, values[said["row"]]).pvalue >= 0.05)
+            assert open_ == (stats.ttest_rel(own, values[said["row"]]).pvalue >= 0.05)
             intervals += 1
     return intervals
 

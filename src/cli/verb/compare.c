@@ -77,20 +77,27 @@ static void clear_environment(void)
 	}
 }
 
+static bool grows(const struct tw_comparison *c)
+{
+	for (size_t k = 0; k < c->tunes; k++)
+		if (!c->tune[k].narrow)
+			return true;
+	return false;
+}
+
 /* What would run. */
 static void explain(const struct tw_comparison *c)
 {
-	size_t tuning = 0;
-
-	for (size_t k = 0; k < c->rows; k++) {
+	for (size_t k = 0; k < c->rows; k++)
 		printf("%s%s\n", c->row[k].label,
 		       c->row[k].baseline ? "  (added for comparison)" : "");
-		tuning += c->row[k].tuning;
-	}
 	printf("\n%zu rows with %u seeds: %zu runs", c->rows, c->options.seeds,
 	       c->rows * c->options.seeds);
-	if (tuning)
-		printf(", and %zu to choose among %zu values for each", tuning, c->combinations);
+	if (tw_comparison_tunes(c))
+		printf(", and %zu to choose among %zu values for each%s",
+		       c->rows * c->combinations * c->options.tune_seeds, c->combinations,
+		       grows(c) ? " (more where the best one is the first or the last of its grid)"
+				: "");
 	printf("; ranked by %s\n", tw_compare_measures[c->measure]);
 }
 
@@ -177,7 +184,7 @@ static const struct tw_flag flags[] = {
 		"runs of every method; 0: compare.seeds of the job, which is 3 by default"),
 	TW_FLAG_MANY(F, tune, "tune", "PATH=A,B,...",
 		     "choose the best of these values for each method, on a validation set: "
-		     "update.rate=0.01,0.03,0.1"),
+		     "update.rate=0.01,0.03,0.1; update.rate=grid begins a grid by itself"),
 	TW_FLAG(F, measure, "measure", TW_TEXT, "", "NAME", 0, 0,
 		"what methods are ranked by: accuracy, loss, accuracy-at-time, loss-at-time, "
 		"time-to-target, samples-per-second, bytes or effort (default: by the job)"),
@@ -217,7 +224,7 @@ static const struct tw_example examples[] = {
 const struct tw_verb tw_verb_compare = {
 	.name = "compare",
 	.words = "JOB...",
-	.help = "run methods side by side, and say which is best, by how much, and if it is noise",
+	.help = "run methods side by side: which is best, by how much, and is that resolved",
 	.about =
 		"Runs several jobs, or variants of one, each with several seeds, and compares "
 		"them:\nscores, speed, bytes, staleness.  Seeds are paired, so that a difference "

@@ -9,7 +9,7 @@
 	const accurate = rows.some((r) => r.summary.accuracy.mean !== null);
 	const byId = (id) => document.getElementById(id);
 	const dark = window.matchMedia("(prefers-color-scheme: dark)");
-	const BANDS = 8; // more of them hide each other
+	const BANDS = 8; // more of them hide each other, and are drawn only if they are asked for
 	let printing = false;
 
 	// --- small tools ---
@@ -128,7 +128,7 @@
 			box.append(make("ul", { id: "notes" }, ...report.notes.map((t) => make("li", null, t))));
 		byId("results-hint").textContent =
 			"± is the standard deviation over seeds. Differences are means over pairs of the same seed, with their 95 % confidence interval (Student’s t); " +
-			"“within noise” means that the interval contains 0. Press a name to show or hide its curve.";
+			"“not resolved” means that the interval contains 0: these seeds do not show which one is better. Press a name to show or hide its curve.";
 		byId("footer").textContent =
 			`Made by thalweg ${report.thalweg} (${report.isa}). All evaluations are in curves.csv, all runs in report.csv, and everything on this page in report.json.`;
 	}
@@ -144,10 +144,12 @@
 		tuned.forEach((t, k) => add("best", t.path.split(".").pop(), (r) => r.tuned[k].value + (r.tuned[k].edge ? " !" : "")));
 		add(measure.title, "mean ± deviation", (r) => (r.diverged === report.seeds ? "diverged" : spread(r.summary[report.measure], measure.unit)));
 		add("against the best", "difference", (r) => {
-			if (r.label === report.best) return "best";
-			if (!r.against_best || !isNumber(r.against_best.difference)) return "–";
-			if (r.against_best.verdict === "within noise") return "within noise";
-			return difference(r.against_best, measure.unit);
+			const a = r.against_best;
+			if (r.label === report.best) return report.resolved ? "best" : "best mean";
+			if (!a) return "–";
+			const by = isNumber(a.half) ? difference(a, measure.unit) : "";
+			const word = a.verdict === "not resolved" ? `not resolved with ${report.seeds} seeds` : isNumber(a.half) ? "" : a.verdict;
+			return [by, word ? make("small", { title: a.reason }, word) : ""];
 		}, "verdict");
 		if (report.target) add("reached", "the target", (r) => r.summary["time-to-target"].n + " of " + report.seeds);
 		if (report.target && report.measure !== "time-to-target")
@@ -183,7 +185,7 @@
 			list.forEach((c) => {
 				const text = c.cell(r);
 				const verdict = c.kind === "verdict" && r.against_best ? r.against_best.verdict : "";
-				tr.append(make("td", { class: verdict === "worse" ? "worse" : verdict === "within noise" ? "noise" : null }, text));
+				tr.append(make("td", { class: verdict === "worse" ? "worse" : verdict === "not resolved" ? "open" : null }, ...[text].flat()));
 			});
 			tr.append(make("td", { class: "noprint" }, make("a", { href: "#job-" + k, onclick: () => { byId("job-" + k).open = true; } }, "job")));
 			r.tr = tr;
@@ -217,28 +219,29 @@
 	}
 
 	function tuning() {
-		if (!rows[0].tries.length) {
+		if (!report.tried.length) {
 			byId("tuning-section").remove();
 			return;
 		}
-		const table = byId("tuning"), tries = rows[0].tries;
-		const name = (t) => t.values.map((v) => v.value).join(", ");
+		const table = byId("tuning"), tried = report.tried;
+		const name = (values) => values.map((v) => v.value).join(", ");
 		const c = report.cost.tuning;
 		byId("tuning-hint").textContent =
-			`Every method was given the same values of ${tries[0].values.map((v) => v.path).join(" and ")}, ` +
+			`Every method began with the same values of ${tried[0].map((v) => v.path).join(" and ")}, ` +
 			`with ${report.tune_seeds} ${report.tune_seeds === 1 ? "seed" : "seeds"} of its own` +
 			`${accurate ? ", scored on a validation set and never on the test set" : ""}. ` +
+			"A method whose best value was the first or the last of a grid tried further ones beyond it. " +
 			`That took ${grouped(c.runs)} runs and ${grouped(c.samples)} samples beside the ${grouped(report.cost.comparison.runs)} runs and ${grouped(report.cost.comparison.samples)} samples of the comparison. ` +
 			"The chosen value is marked with a star, and with ! if it lies at the edge of what was tried.";
 		table.append(make("thead", null, make("tr", null, make("th", { scope: "col" }, "method"),
-			...tries.map((t) => make("th", { scope: "col" }, name(t))))));
+			...tried.map((t) => make("th", { scope: "col" }, name(t))))));
 		const body = make("tbody");
 		rows.forEach((r) => {
-			const best = r.tuned.map((v) => v.value).join(", ");
-			const edge = r.tuned.some((v) => v.edge);
-			body.append(make("tr", null, make("th", { scope: "row" }, r.label), ...r.tries.map((t) => {
-				const chosen = name(t) === best;
-				const text = t.diverged ? "diverged" : spread(t, measure.unit);
+			const best = name(r.tuned), edge = r.tuned.some((v) => v.edge);
+			body.append(make("tr", null, make("th", { scope: "row" }, r.label), ...tried.map((values) => {
+				const t = r.tries.find((o) => name(o.values) === name(values));
+				const chosen = name(values) === best;
+				const text = !t ? "" : t.diverged ? "diverged" : spread(t, measure.unit);
 				return make("td", { class: chosen ? "chosen" : null }, text + (chosen ? (edge ? " *!" : " *") : ""));
 			})));
 		});
@@ -251,7 +254,7 @@
 	const ends = (name) => rows.filter((r) => !r.baseline).map((r) => r.summary[name].mean).filter(isNumber);
 	const uneven = (name) => Math.max(...ends(name)) / Math.min(...ends(name));
 	const timed = /time/.test(report.measure) || (uneven("seconds") < 1.1 && uneven("epochs") > 1.5);
-	const state = { x: timed ? "time" : "epochs", y: accurate ? "accuracy" : "loss", log: !accurate, band: true, worker: -1 };
+	const state = { x: timed ? "time" : "epochs", y: accurate ? "accuracy" : "loss", log: !accurate, band: rows.filter((r) => r.visible).length <= BANDS, worker: -1 };
 	const axes = {
 		epochs: { name: "epochs", title: "epochs (passes over the data)" },
 		updates: { name: "updates", title: "updates of the parameters" },
@@ -309,7 +312,7 @@
 
 	function curveSets() {
 		const shown = rows.filter((r) => r.visible);
-		const bands = state.band && report.seeds > 1 && shown.length <= BANDS;
+		const bands = state.band && report.seeds > 1;
 		const n = Math.max(20, Math.min(200, Math.floor(20000 / Math.max(1, shown.length) / (bands ? 3 : 1))));
 		const sets = [];
 		shown.forEach((r) => {
@@ -375,7 +378,7 @@
 		chart("curves", { type: "line", data: { datasets: curveSets() }, options: o });
 		byId("curves").setAttribute("aria-label", `${what} against ${a.title}`);
 		byId("curves-hint").textContent =
-			(report.seeds > 1 ? "Lines are means over seeds" + (rows.filter((r) => r.visible).length <= BANDS ? "; shaded is the range from the least to the greatest seed" : "") + ". " : "") +
+			(report.seeds > 1 ? "Lines are means over seeds" + (state.band ? "; shaded is the range from the least to the greatest seed" : "") + ". " : "") +
 			"Dashes and markers tell lines apart as well as colours; the table above has both.";
 	}
 
