@@ -449,8 +449,9 @@ void tw_threads_handle(struct hand *me, struct cell *c)
 
 void tw_threads_drain(struct hand *me, struct cell *c)
 {
+	/* an owner that is called away handles nothing: it comes back when that is done */
 	while (atomic_load(&c->box) && !atomic_load(&me->world->over) && welcome(me, c) &&
-	       tw_threads_try(me, c)) {
+	       !called_away(me, c) && tw_threads_try(me, c)) {
 		tw_threads_handle(me, c);
 		tw_threads_leave(c);
 	}
