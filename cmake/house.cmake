@@ -131,6 +131,10 @@ if(TW_TESTS)
 			tw_script(cluster_hostile "" /usr/bin/python3 ${here}/cluster/hostile.py)
 			tw_script(cluster_false_peers "" /usr/bin/python3
 				${here}/cluster/false_peers.py)
+			tw_script(cluster_one_frame "" /usr/bin/python3
+				${here}/cluster/one_frame.py)
+			tw_script(cluster_one_frame_full full /usr/bin/python3
+				${here}/cluster/one_frame.py --full)
 			tw_script(cluster_liars "" /usr/bin/python3 ${here}/cluster/liars.py)
 			tw_script(cluster_scarce "" /usr/bin/python3 ${here}/cluster/scarce.py)
 			# a quarter of an hour: ./check --full lets it run beside the fuzzers

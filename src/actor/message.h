@@ -310,11 +310,12 @@ struct tw_body_params {
 /* Where the master judges contributions (tw_plan_judges), the header has the seq, and slot
  * UINT32_MAX says only how many sets were carried out. */
 struct tw_body_have {
-	uint64_t round;             /* judged: sets of verdicts that this shard has carried out */
+	uint64_t round;             /* judged: sets of verdicts that this shard has carried out;
+				       HELD: contributions that it has applied */
 	uint32_t slot, incarnation; /* slot: whose; HELD: who is waited for, UINT32_MAX: nobody */
 	uint32_t samples, steps;    /* HELD: steps is how many others that one waits for first;
 				       judged: updates of its own that its worker has already */
-	double loss;
+	double loss;      /* HELD: how long somebody has waited for that one, ns; 0: not known */
 	uint32_t attempt; /* replicas: the one whose sum is complete here; judged: updates of this
 			     shard since it was read, UINT32_MAX: of an earlier life; else 0 */
 	float rate;       /* replicas: the rate that it will be applied with */

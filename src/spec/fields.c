@@ -263,10 +263,10 @@ const struct tw_option tw_cluster_rows[] = {
 		  "by processes only (default: at most a third of limit)"),
 	TW_OPTION(C, stuck, TW_TIME, "60s", NULL, 0, 3.2e18,
 		  "remove a worker that answers but makes no progress for this long while others "
-		  "wait for it. The time is extended to ten times the longest of its last 32 steps "
-		  "(without rounds: of its leases; before its first: of any worker). 0s: never. "
-		  "Not used with a gate that holds workers back. Used by serve and join, and by "
-		  "sim if it is given"),
+		  "wait for it; if nothing moves in the whole run, whoever it waits for, after one "
+		  "and a half times as long. The time is extended to ten times the median that "
+		  "other workers took for as many samples. 0s: never. Used by serve and join, and "
+		  "by sim if it is given"),
 	TW_OPTION_END
 };
 

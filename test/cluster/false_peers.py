@@ -66,7 +66,8 @@ class Frames:
 
 
 def changed(whole, payload=None, at=None, **header):
-    """The frame with another payload, other header fields, or bytes at places of its body."""
+    """The frame with other header fields, bytes at places of its body, or something else behind it:
+    the records of its tail, if it has any, and its payload."""
     names = {"type": 6, "length": 8, "from_": 24, "incarnation": 28, "shard": 40, "flags": 44,
              "tail": 48, "payload": 52}
     body = bytearray(whole[64:64 + BODY[TYPES[parse(whole[:64])["type"] - 1]]])
@@ -75,7 +76,8 @@ def changed(whole, payload=None, at=None, **header):
     if payload is None:
         payload = whole[64 + len(body):]
     head = bytearray(whole[:64])
-    header = {"length": len(body) + len(payload), "payload": len(payload), **header}
+    header = {"length": len(body) + len(payload),
+              "payload": max(0, len(payload) - parse(whole[:64])["tail"]), **header}
     for name, value in header.items():
         struct.pack_into("<H" if name == "type" else "<I", head, names[name], value)
     return seal(bytes(head), bytes(body) + payload)

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define PATIENCE 10 /* as in master_stuck.c */
 
 /* What all runs together have shown; a test that never saw a thing shows nothing about it. */
 static struct {
@@ -247,15 +246,6 @@ static void check_cut_and_evaluation(const struct master *m)
 	seen.chunks += computing;
 }
 
-static int64_t patience_with(const struct master *m, const struct member *e)
-{
-	const struct pace *p = e->pace.count ? &e->pace : &m->watch.pace;
-	const int64_t most =
-		PATIENCE * (p->longest[0] > p->longest[1] ? p->longest[0] : p->longest[1]);
-
-	return !p->count ? INT64_MAX : most > m->plan->crew.stuck ? most : m->plan->crew.stuck;
-}
-
 /* Nobody that the master waits for may be due before the time at which it looks next. */
 static void check_stuck(const struct master *m)
 {
@@ -264,7 +254,7 @@ static void check_stuck(const struct master *m)
 		return;
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		const struct member *e = &m->member[k];
-		const int64_t most = patience_with(m, e);
+		const int64_t most = tw_stuck_patience(m, k);
 		int64_t since = e->asked;
 
 		if (!tw_master_waits_for(m, k) || most == INT64_MAX)

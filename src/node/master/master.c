@@ -37,7 +37,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
 	      tw_replicas_init(m) == TW_OK && tw_optimise_init(m) == TW_OK &&
 	      tw_cells_init(m) == TW_OK && tw_score_init(m) == TW_OK &&
-	      tw_verdicts_init(m) == TW_OK;
+	      tw_verdicts_init(m) == TW_OK && tw_stalled_init(m) == TW_OK;
 	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
 		m->member[k].chunk = NO_CHUNK;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
@@ -74,6 +74,7 @@ static void master_free(struct tw_actor *a)
 	tw_round_release(m);
 	tw_verdicts_release(m);
 	tw_replicas_release(m);
+	tw_stalled_release(m);
 	tw_optimise_release(m);
 	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
@@ -173,7 +174,9 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 			tw_figures_told(m, ctx, msg);
 		break;
 	case TW_HAVE:
-		if (tw_plan_judges(m->plan))
+		if (msg->h.flags & TW_FLAG_HELD)
+			tw_stalled_hears(m, ctx, msg);
+		else if (tw_plan_judges(m->plan))
 			tw_verdicts_have(m, ctx, msg);
 		else
 			tw_round_have(m, ctx, msg);
@@ -215,7 +218,11 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		m->restart.move = MOVE_NONE;
 		break;
 	case TIMER_STUCK:
+		tw_stuck_awake(m, ctx);
+		tw_stalled_check(m, ctx);
 		tw_stuck_check(m, ctx);
+		tw_standstill_check(m, ctx);
+		tw_stuck_watch(m, ctx);
 		break;
 	case TIMER_COPY:
 		tw_replicas_bring_again(m, ctx);

@@ -22,6 +22,8 @@ void tw_master_waited(struct master *m, struct tw_context *ctx);
 void tw_master_heard_survivor(struct master *m);
 /* Is the master waiting for this member? */
 bool tw_master_waits_for(const struct master *m, uint32_t slot);
+/* What this shard is waited for in this phase; NULL: nothing. */
+const char *tw_master_shard_owes(const struct master *m, uint32_t shard);
 bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out);
 /* Who of this worker: itself, or, where it has cells, the one that the others wait for. */
 struct tw_addr tw_master_holds_up(const struct master *m, uint32_t slot);
@@ -336,6 +338,8 @@ bool tw_replica_said(const struct master *m, uint32_t slot, uint32_t shard, enum
 /* Every replica is asked for this word anew. */
 void tw_replicas_ask_anew(struct master *m, enum replica_word word);
 /* Has every replica that is ready said it? */
+/* The first replica that is ready and has not said so; TW_NO_SLOT: all have. */
+uint32_t tw_replicas_owes(const struct master *m, enum replica_word word);
 static inline bool tw_replicas_all(const struct master *m, enum replica_word word)
 {
 	return !tw_master_has_replicas(m) || m->replicas.full[word] >= m->replicas.ready;
@@ -394,19 +398,33 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 /* master_stuck.c */
 /* This member has work to do from now on. */
 void tw_stuck_asked(struct master *m, struct tw_context *ctx, struct member *e);
-/* It has finished what it was asked for last. */
-void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e);
-/* It has a chunk of an evaluation to compute, and has computed it. */
-void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx, const struct member *e);
+/* It has finished what it was asked for last, which has so many samples. */
+void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e,
+		       uint64_t samples);
+/* Something of its first contribution is done: where nobody has finished anything, this shows how
+ * long so many samples take, at most. */
+void tw_stuck_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples);
+/* A member has a chunk of an evaluation to compute, and has computed it. */
+void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx);
 void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c);
 /* Members may owe a part of a cut that they did not owe before. */
 void tw_stuck_owes_part(struct master *m);
-/* Name this member and remove it: others have waited for it for so long. */
-void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64_t waited);
+/* How long one may wait for work of this member: cluster.stuck, or ten times the median of what
+ * others took for as many samples, if that is longer.  INT64_MAX: nobody has finished any. */
+int64_t tw_stuck_patience(const struct master *m, uint32_t slot);
+/* The same for what it is doing in this phase: in an evaluation it may have a step to finish first,
+ * and then a chunk to score. */
+int64_t tw_stuck_allowed(const struct master *m, uint32_t slot);
+/* Name this member and remove it, or its cell at this node: others have waited for it for so long.
+ */
+void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, struct tw_addr who,
+		    int64_t waited);
 /* Who was removed from this slot is not let in again before it was started again. */
 void tw_stuck_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot);
 /* Set TIMER_STUCK, where somebody may be stuck at all. */
 void tw_stuck_watch(struct master *m, struct tw_context *ctx);
+/* TIMER_STUCK: time in which the master itself stood still does not count. */
+void tw_stuck_awake(struct master *m, struct tw_context *ctx);
 /* TIMER_STUCK: remove members that others have waited for too long. */
 void tw_stuck_check(struct master *m, struct tw_context *ctx);
 /* Was this node removed for that, and has not been started again since? */
@@ -472,10 +490,22 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 
 enum tw_status tw_stalled_init(struct master *m);
 void tw_stalled_release(struct master *m);
-/* Whom does a replica wait for?  The answer to a question. */
+/* Whom does a shard wait for?  The answer to a question. */
 void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* A look at the round of replicas: ask, or remove who holds it up after so long. */
-void tw_stalled_check(struct master *m, struct tw_context *ctx, int64_t patience);
+/* TIMER_STUCK, a look at the round of replicas: ask, or remove who holds it up. */
+void tw_stalled_check(struct master *m, struct tw_context *ctx);
+/* Outside of such rounds: ask all shards for whom they wait, and whether anything is applied. */
+void tw_stalled_ask(struct master *m, struct tw_context *ctx);
+/* Where nobody has finished anything: somebody has, who waits for another one; how long that one may
+ * be waited for which was asked at `since`.  INT64_MAX: nobody says so. */
+int64_t tw_stalled_patience(const struct master *m, int64_t since);
+/* Whom the answers to that lead to; TW_NO_SLOT: to nobody. */
+uint32_t tw_stalled_culprit(struct master *m);
+
+/* --- master_standstill.c -------------------------------------------------------------------- */
+
+/* TIMER_STUCK: if nothing has moved for too long, remove whom the run waits for. */
+void tw_standstill_check(struct master *m, struct tw_context *ctx);
 
 /* --- master_takeover.c ---------------------------------------------------------------------- */
 

@@ -596,7 +596,7 @@ void tw_score_deal(struct master *m, struct tw_context *ctx)
 		m->scores.chunk[c].slot = k;
 		m->scores.chunk[c].since = tw_now(ctx);
 		m->member[k].chunk = c;
-		tw_stuck_given_chunk(m, ctx, &m->member[k]);
+		tw_stuck_given_chunk(m, ctx);
 		tw_send(ctx, msg);
 	}
 }

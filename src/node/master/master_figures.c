@@ -47,6 +47,18 @@ static void note(struct tw_context *ctx, const struct tw_msg *msg, uint32_t cell
 					.stage = &told });
 }
 
+/* A step takes no longer than if each cell took as long as this one, and backward twice as long as
+ * forward. */
+static void show(struct master *m, const struct tw_msg *msg)
+{
+	const struct tw_body_figures *f = &msg->b.figures;
+	const double took = 3.0 * tw_plan_cells(m->plan) * (double)f->forward_time;
+
+	if (f->forwards && took < (double)TW_FIGURE_MOST)
+		tw_stuck_showed(m, &m->member[msg->h.from], (int64_t)took,
+				f->forwards * m->plan->dealing.batch);
+}
+
 void tw_figures_told(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	struct cell_info *c = m->members.cells.cell ? tw_cell_on(m, msg->from.node) : NULL;
@@ -59,6 +71,7 @@ void tw_figures_told(struct master *m, struct tw_context *ctx, const struct tw_m
 	c->pin = msg->b.figures.pin;
 	c->from = msg->b.figures.from;
 	if (plausible(&msg->b.figures)) {
+		show(m, msg);
 		if (msg->b.figures.forwards)
 			note(ctx, msg, tw_cell_number(m, c));
 		return;

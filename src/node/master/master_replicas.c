@@ -27,14 +27,13 @@ enum tw_status tw_replicas_init(struct master *m)
 	r->words = (m->plan->problem.shards + 63) / 64;
 	r->bits = tw_heap_zeros(m->heap, slots * REPLICA_WORDS * r->words * sizeof *r->bits);
 	r->form = tw_heap_zeros(m->heap, slots * sizeof *r->form);
-	return r->bits && r->form ? tw_stalled_init(m) : TW_NO_MEMORY;
+	return r->bits && r->form ? TW_OK : TW_NO_MEMORY;
 }
 
 void tw_replicas_release(struct master *m)
 {
 	m->heap->put(m->heap, m->replicas.bits);
 	m->heap->put(m->heap, m->replicas.form);
-	tw_stalled_release(m);
 }
 
 /* --- words of shards ------------------------------------------------------------------------ */
@@ -47,6 +46,15 @@ static uint64_t *bits_of(const struct master *m, uint32_t slot, enum replica_wor
 static bool said_all(const struct master *m, uint32_t slot, enum replica_word word)
 {
 	return m->member[slot].replica.heard[word] == m->plan->problem.shards;
+}
+
+uint32_t tw_replicas_owes(const struct master *m, enum replica_word word)
+{
+	uint32_t slot = tw_replicas_next(m, 0);
+
+	while (slot != TW_NO_SLOT && said_all(m, slot, word))
+		slot = tw_replicas_next(m, slot + 1);
+	return slot;
 }
 
 bool tw_replica_said(const struct master *m, uint32_t slot, uint32_t shard, enum replica_word word)
@@ -394,10 +402,6 @@ void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_m
 	const uint32_t s = msg->h.shard;
 	struct member *e;
 
-	if (msg->h.flags & TW_FLAG_HELD) {
-		tw_stalled_hears(m, ctx, msg);
-		return;
-	}
 	if (tw_plan_is_loose(m->plan))
 		tw_calm_have(m, ctx, msg);
 	if (msg->h.view != m->restart.generation || s >= m->plan->problem.shards ||
@@ -425,7 +429,7 @@ void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_m
 	}
 	r->rate = h->rate;
 	if (said_all(m, h->slot, REPLICA_HAS))
-		tw_stuck_finished(m, ctx, e);
+		tw_stuck_finished(m, ctx, e, e->stripe.count);
 }
 
 /* --- who goes --------------------------------------------------------------------------------- */

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_stalled.c - who holds up a round of replicas.
+/* master_stalled.c - who holds up the others, where only shards know.
  *
- * The master hears of a sum only when it is complete.  If a round takes too long, it asks all
- * replicas for whom they wait (ASK, HAVE), and removes whom the answers lead to: one whose worker
- * has not finished its step, or one that keeps its piece of the sum to itself.
+ * The master hears of a sum of replicas only when it is complete.  If a round takes too long, it
+ * asks all replicas for whom they wait (ASK, HAVE), and removes whom the answers lead to: one whose
+ * worker has not finished its step, or one that keeps its piece of the sum to itself.  Replicas
+ * without rounds, and servers, are asked in the same manner if the run seems to stand still
+ * (master_standstill.c).
  *
- *  (1) a round is too long after cluster.stuck, or ten times the longest of the last rounds,
- *      whichever is longer.  Where no round was finished yet, the first replica that waits for
- *      another one shows how long a step takes.
+ *  (1) a round is too long after cluster.stuck, or ten times what a step usually takes, whichever
+ *      is longer.  Where no round was finished yet, the first replica that waits for another one
+ *      shows how long a step takes.
  *  (2) in a chain of replicas that wait, the last one holds up the others: it says that its own
  *      worker is busy, or that it waits for nobody, or says nothing.  In a circle, sums tell: who
  *      waits for the input of another one, and not for a sum, knows whom to blame.
  *  (3) an answer may be a lie.  If only one says that it waits, and not for itself, one of the two
  *      lies, and nobody knows which: both are removed, unless they are alone.
- *  (4) one question at a time: after a removal there is another formation. */
+ *  (4) one question at a time: after a removal there is another formation.
+ *  (5) shards of servers speak for nobody: each of them has one vote.  They also say how much they
+ *      have applied: without rounds the master hears of that only when a lease is done. */
 #include "node/master/master.h"
 
 #define PATIENCE 10 /* times the first step */
@@ -21,11 +25,15 @@
 enum tw_status tw_stalled_init(struct master *m)
 {
 	const size_t slots = m->plan->crew.workers;
+	struct stalled *s = &m->stalled;
 
-	m->stalled.whom = tw_heap_zeros(m->heap, slots * sizeof *m->stalled.whom);
-	m->stalled.depth = tw_heap_zeros(m->heap, slots * sizeof *m->stalled.depth);
-	m->stalled.votes = tw_heap_zeros(m->heap, slots * sizeof *m->stalled.votes);
-	return m->stalled.whom && m->stalled.depth && m->stalled.votes ? TW_OK : TW_NO_MEMORY;
+	if (!m->plan->crew.stuck)
+		return TW_OK;
+	s->whom = tw_heap_zeros(m->heap, slots * sizeof *s->whom);
+	s->depth = tw_heap_zeros(m->heap, slots * sizeof *s->depth);
+	s->votes = tw_heap_zeros(m->heap, slots * sizeof *s->votes);
+	s->applied = tw_heap_zeros(m->heap, m->plan->problem.shards * sizeof *s->applied);
+	return s->whom && s->depth && s->votes && s->applied ? TW_OK : TW_NO_MEMORY;
 }
 
 void tw_stalled_release(struct master *m)
@@ -33,6 +41,7 @@ void tw_stalled_release(struct master *m)
 	m->heap->put(m->heap, m->stalled.whom);
 	m->heap->put(m->heap, m->stalled.depth);
 	m->heap->put(m->heap, m->stalled.votes);
+	m->heap->put(m->heap, m->stalled.applied);
 }
 
 static bool is_about_now(const struct master *m)
@@ -42,29 +51,56 @@ static bool is_about_now(const struct master *m)
 	return s->asked && s->attempt == m->replicas.forming && s->round == m->rounds.number;
 }
 
-static void ask(struct master *m, struct tw_context *ctx)
+static bool ask_shard(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
 {
-	const struct replicas *r = &m->replicas;
+	if (!msg)
+		return false;
+	msg->h.flags = TW_FLAG_HELD;
+	msg->b.ask.number = m->stalled.attempt;
+	tw_send(ctx, msg);
+	m->stalled.left++;
+	return true;
+}
+
+/* All shards of all replicas, or of all servers. */
+static void ask(struct master *m, struct tw_context *ctx, uint32_t attempt)
+{
+	const bool replicas = tw_master_has_replicas(m);
 	struct stalled *s = &m->stalled;
 
-	if (!is_about_now(m))
-		s->first = 0;
 	s->asked = true;
-	s->attempt = r->forming;
+	s->at = tw_now(ctx);
+	s->left = 0;
+	s->attempt = attempt;
 	s->round = m->rounds.number;
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		s->whom[k] = STALLED_SILENT;
-	for (uint32_t k = 0; k < r->count; k++)
-		for (uint32_t shard = 0; shard < m->plan->problem.shards; shard++) {
-			struct tw_msg *msg =
-				tw_replica_to_shard(m, ctx, r->form[k].slot, shard, TW_ASK);
-
-			if (!msg)
+		s->votes[k] = 0;
+	}
+	for (uint32_t shard = 0; shard < m->plan->problem.shards && !replicas; shard++)
+		if (tw_shard_has_home(&m->shard[shard]) &&
+		    !ask_shard(m, ctx, tw_master_to_shard(m, ctx, shard, TW_ASK)))
+			return;
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		for (uint32_t shard = 0; shard < m->plan->problem.shards; shard++)
+			if (!ask_shard(m, ctx, tw_replica_to_shard(m, ctx, k, shard, TW_ASK)))
 				return;
-			msg->h.flags = TW_FLAG_HELD;
-			msg->b.ask.number = r->forming;
-			tw_send(ctx, msg);
-		}
+}
+
+void tw_stalled_ask(struct master *m, struct tw_context *ctx)
+{
+	ask(m, ctx, ++m->stalled.questions);
+}
+
+/* Somebody has waited for another one since about then. */
+static void note_first(struct master *m, struct tw_context *ctx, const struct tw_body_have *h)
+{
+	const int64_t now = tw_now(ctx);
+	const int64_t since =
+		h->loss >= 0.0 && h->loss < (double)now ? now - (int64_t)h->loss : now;
+
+	if (!m->stalled.first || since < m->stalled.first)
+		m->stalled.first = since;
 }
 
 /* Of the answers of its shards, the one nearest to where the chain begins. */
@@ -75,8 +111,21 @@ void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_
 	struct stalled *s = &m->stalled;
 	bool first;
 
-	if (slot == TW_NO_SLOT || !is_about_now(m) || msg->h.view != m->restart.generation ||
-	    h->attempt != s->attempt)
+	if (!s->asked || msg->h.view != m->restart.generation || h->attempt != s->attempt ||
+	    s->round != m->rounds.number || msg->h.shard >= m->plan->problem.shards)
+		return;
+	s->left -= s->left != 0;
+	if (!tw_master_has_replicas(m)) { /* (5) */
+		if (h->round != s->applied[msg->h.shard] && !tw_plan_holds_by_workers(m->plan))
+			m->watch.moved = tw_now(ctx); /* what workers hold, they might make up */
+		s->applied[msg->h.shard] = h->round;
+		if (h->slot < m->plan->crew.workers && m->member[h->slot].live) {
+			s->votes[h->slot]++;
+			note_first(m, ctx, h);
+		}
+		return;
+	}
+	if (slot == TW_NO_SLOT)
 		return;
 	first = s->whom[slot] >= STALLED_NOBODY;
 	if (h->slot >= m->plan->crew.workers) {
@@ -87,8 +136,8 @@ void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_
 		s->whom[slot] = h->slot;
 		s->depth[slot] = h->steps;
 	}
-	if (h->slot != slot && !s->first)
-		s->first = tw_now(ctx);
+	if (h->slot != slot)
+		note_first(m, ctx, h);
 }
 
 /* --- whom the answers lead to --------------------------------------------------------------- */
@@ -107,11 +156,11 @@ static uint32_t end_of_chain(const struct master *m, uint32_t slot)
 	const struct stalled *s = &m->stalled;
 	uint32_t least = UINT32_MAX, worst = slot;
 
-	for (uint32_t k = 0; k < m->replicas.count && waits_for_another(m, slot); k++)
+	for (uint32_t k = 0; k < m->replicas.ready && waits_for_another(m, slot); k++)
 		slot = s->whom[slot];
 	if (!waits_for_another(m, slot))
 		return slot;
-	for (uint32_t k = 0; k < m->replicas.count; k++, slot = s->whom[slot])
+	for (uint32_t k = 0; k < m->replicas.ready; k++, slot = s->whom[slot])
 		if (s->depth[slot] < least) {
 			least = s->depth[slot];
 			worst = s->whom[slot];
@@ -122,24 +171,39 @@ static uint32_t end_of_chain(const struct master *m, uint32_t slot)
 /* Whom most chains lead to; TW_NO_SLOT: nobody waits.  *from: one who waits for it. */
 static uint32_t culprit(struct master *m, uint32_t *from)
 {
-	const struct replicas *r = &m->replicas;
 	uint32_t *votes = m->stalled.votes, worst = TW_NO_SLOT;
 
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		votes[k] = 0;
-	for (uint32_t k = 0; k < r->count; k++)
-		if (waits_for_another(m, r->form[k].slot)) {
-			const uint32_t end = end_of_chain(m, r->form[k].slot);
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		if (waits_for_another(m, k)) {
+			const uint32_t end = end_of_chain(m, k);
 
-			votes[end] += end != r->form[k].slot;
+			votes[end] += end != k;
 			if (worst == TW_NO_SLOT || votes[end] > votes[worst])
 				worst = end;
 			if (worst == end)
-				*from = r->form[k].slot;
+				*from = k;
 		}
-	for (uint32_t k = 0; k < r->count && worst == TW_NO_SLOT; k++)
-		if (m->stalled.whom[r->form[k].slot] == r->form[k].slot && r->full[REPLICA_HAS])
-			worst = r->form[k].slot; /* others are done, and its worker is not */
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT && worst == TW_NO_SLOT;
+	     k = tw_replicas_next(m, k + 1))
+		if (m->stalled.whom[k] == k && m->replicas.full[REPLICA_HAS])
+			worst = k; /* others are done, and its worker is not */
+	return worst;
+}
+
+uint32_t tw_stalled_culprit(struct master *m)
+{
+	uint32_t worst = TW_NO_SLOT, from;
+
+	if (!m->stalled.asked)
+		return TW_NO_SLOT;
+	if (tw_master_has_replicas(m))
+		return culprit(m, &from);
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		if (m->stalled.votes[k] && m->member[k].live &&
+		    (worst == TW_NO_SLOT || m->stalled.votes[k] > m->stalled.votes[worst]))
+			worst = k;
 	return worst;
 }
 
@@ -152,31 +216,42 @@ static bool remove_culprit(struct master *m, struct tw_context *ctx, int64_t wai
 	if (who == TW_NO_SLOT)
 		return false;
 	m->stalled.asked = false; /* (4) */
-	if (m->stalled.votes[who] == 1 && m->stalled.whom[who] != who && m->replicas.count > 2) {
+	if (m->stalled.votes[who] == 1 && m->stalled.whom[who] != who && m->replicas.ready > 2) {
 		tw_say(ctx, TW_WARNING,
 		       "worker %u waits for worker %u, and nobody else does: one of them holds up "
 		       "the round",
 		       from, who); /* (3) */
-		tw_stuck_expel(m, ctx, from, waited);
+		tw_stuck_expel(m, ctx, from, tw_master_holds_up(m, from), waited);
 	}
-	tw_stuck_expel(m, ctx, who, waited);
+	tw_stuck_expel(m, ctx, who, tw_master_holds_up(m, who), waited);
 	return true;
 }
 
-void tw_stalled_check(struct master *m, struct tw_context *ctx, int64_t patience)
+int64_t tw_stalled_patience(const struct master *m, int64_t since)
 {
+	const int64_t first = m->stalled.first;
+	const int64_t took = first > since ? first - since : 0;
+
+	if (!first)
+		return INT64_MAX;
+	return PATIENCE * took > m->plan->crew.stuck ? PATIENCE * took : m->plan->crew.stuck;
+}
+
+void tw_stalled_check(struct master *m, struct tw_context *ctx)
+{
+	int64_t patience = tw_stuck_patience(m, TW_NO_SLOT);
 	const struct replicas *r = &m->replicas;
 	const int64_t now = tw_now(ctx);
 	const int64_t since = r->since > m->watch.awake_since ? r->since : m->watch.awake_since;
-	const struct stalled *s = &m->stalled;
 
 	if (!tw_master_has_replicas(m) || m->phase != PHASE_RUN || !m->rounds.open || !r->formed ||
 	    now - since < m->plan->crew.stuck / 2)
 		return;
-	if (patience == INT64_MAX && is_about_now(m) && s->first) { /* (1) */
-		patience = PATIENCE * (s->first - r->since);
-		patience = patience > m->plan->crew.stuck ? patience : m->plan->crew.stuck;
-	}
-	if (!is_about_now(m) || now - since < patience || !remove_culprit(m, ctx, now - since))
-		ask(m, ctx);
+	if (patience == INT64_MAX && is_about_now(m))
+		patience = tw_stalled_patience(m, r->since);
+	if (is_about_now(m) && now - since >= patience && remove_culprit(m, ctx, now - since))
+		return;
+	if (!is_about_now(m))
+		m->stalled.first = 0;
+	ask(m, ctx, r->forming);
 }

@@ -37,10 +37,13 @@ enum {
 	TIMER_FIGURES
 };
 
-/* How long a worker takes: the longest of the last 32 to 64 times. */
+/* How long work took lately, and whose it was: a ring. */
+#define PACE_WINDOW 63
 struct pace {
-	int64_t longest[2]; /* of this 32, and of the 32 before */
-	uint32_t count;
+	int64_t took[PACE_WINDOW];   /* ns */
+	double samples[PACE_WINDOW]; /* in it; 0: not known */
+	uint32_t slot[PACE_WINDOW];
+	uint32_t count; /* ever */
 };
 
 /* How fast a worker computes: samples and nanoseconds, what was earlier counting less; and how many
@@ -159,7 +162,6 @@ struct member {
 	uint32_t next_at; /* the next one in membership.at_node */
 	struct holding held;
 	uint64_t steps, samples; /* it has reported since it joined */
-	struct pace pace;        /* of its contributions, or leases */
 	struct speed speed;      /* where plan.traffic.adaptive asks for it */
 	int64_t asked;           /* when it was last given work, or finished some */
 	struct stripe stripe;
@@ -413,15 +415,19 @@ struct takeover {
 	bool over;   /* it is decided */
 };
 
-/* Who holds up a round of replicas.  See master_stalled.c. */
+/* Who holds up the others, as shards say.  See master_stalled.c. */
 struct stalled {
-	uint32_t *whom;  /* by slot: for whom it waits, as it says; STALLED_* below ... */
-	uint32_t *depth; /* ... and how many others that one waits for first */
-	uint32_t *votes; /* by slot: room to count */
-	uint32_t attempt;
-	uint64_t round; /* of the last question; the answers are about these two */
-	int64_t first;  /* when the first one said that it waits for somebody; 0: nobody has */
+	uint32_t *whom;     /* by slot: for whom its replica waits; STALLED_* below ... */
+	uint32_t *depth;    /* ... and how many others that one waits for first */
+	uint32_t *votes;    /* by slot: servers' shards that wait for it; else room to count */
+	uint64_t *applied;  /* by shard: contributions, as a server's shard says */
+	uint32_t questions; /* asked about anything but a formation */
+	uint32_t attempt;   /* of the last question: the formation, or its number */
+	uint64_t round;     /* the answers are about these two */
+	int64_t first;      /* when the first one said that it waits for somebody; 0: nobody has */
 	bool asked;
+	uint32_t left; /* shards that have not answered ... */
+	int64_t at;    /* ... since it was asked */
 };
 #define STALLED_SILENT UINT32_MAX       /* it has not answered */
 #define STALLED_NOBODY (UINT32_MAX - 1) /* it waits for nobody */
@@ -605,6 +611,9 @@ struct watch {
 	int64_t checked, awake_since; /* (3) */
 	int64_t earliest;             /* (6) */
 	enum phase phase;             /* `earliest` was found in */
+	uint64_t stamp, pause_stamp;  /* what had been done, see master_standstill.c ... */
+	int64_t moved, looked;        /* ... at this time; when it was last looked at */
+	uint32_t doubts;              /* how often shards were asked since then */
 };
 
 struct master {

@@ -2,91 +2,135 @@
 /* master_stuck.c - members that answer but do not work.
  *
  * Heartbeats show that a process can be reached, not that its computation goes on.  A member that
- * others wait for is removed when it has finished nothing for cluster.stuck, or for ten times the
- * longest that its work took lately, whichever is longer.
+ * others wait for is removed when it has finished nothing for cluster.stuck, or for ten times what
+ * such work usually takes, whichever is longer.
  *
- *  (1) nobody is removed before somebody has finished such work: a first step may take any time.
- *      Of a member that has finished none itself, the others' pace is known.
+ *  (1) what is usual is the median of what the others took lately, for as many samples; of one that
+ *      is alone, its own.
+ *      So no member can make others more patient with itself.  Nobody is removed before somebody
+ *      has shown how long it takes: a first step may take any time.
  *      Of a worker that has cells, one cell holds up the others: that one is removed, and the
  *      others begin anew.
  *  (2) who was removed is not let in again before its process was started again: it would hold up
  *      the others once more.
  *  (3) time in which the master itself stood still does not count.
- *  (4) where a gate holds answers the master cannot tell who holds up whom: nobody is removed.
- *  (5) a contribution that has reached some shard waits for a server, not for its worker.
+ *  (4) where a gate holds answers, a member that has a lease may wait for another one: only the
+ *      shards know for whom (master_standstill.c).
+ *  (5) a contribution that has reached some shard may wait for a server, and not for its worker:
+ *      only if the whole run stands still, its worker is to blame (master_standstill.c).
  *  (6) nobody can be due before `earliest`, as long as the phase is the one in which it was found:
- *      a member that is given work, finishes some, or gets less patience than before moves it.
- *      Before that time, and where nobody waits for anybody, a check does not look at members. */
+ *      a member that is given work or finishes some moves it.  Before that time, and where nobody
+ *      waits for anybody, a check does not look at members. */
 #include "node/master/master.h"
 
 #include <stdio.h>
 
-#define PACE_WINDOW 32
-#define PATIENCE    10                 /* times the longest */
-#define SHORTEST    (TW_SECOND / 1000) /* between two looks */
+#define PATIENCE 10                 /* times what is usual */
+#define SHORTEST (TW_SECOND / 1000) /* between two looks */
 
-static void add(struct pace *p, int64_t took)
+static void add(struct pace *p, uint32_t slot, int64_t took, uint64_t samples)
 {
-	if (p->count++ % PACE_WINDOW == 0) {
-		p->longest[1] = p->longest[0];
-		p->longest[0] = 0;
+	const uint32_t at = p->count++ % PACE_WINDOW;
+
+	p->took[at] = took;
+	p->samples[at] = (double)samples;
+	p->slot[at] = slot;
+}
+
+/* Entry k as it would be with so many samples; 0: as it is. */
+static double scaled(const struct pace *p, uint32_t k, double samples)
+{
+	const double took = (double)p->took[k];
+
+	return samples > 0 && p->samples[k] > 0 ? took / p->samples[k] * samples : took;
+}
+
+/* The median of what others than this member would have taken for as much; -1: they have finished
+ * nothing lately. */
+static double median_of_others(const struct pace *p, uint32_t slot, double samples)
+{
+	double sorted[PACE_WINDOW];
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < PACE_WINDOW && k < p->count; k++) {
+		const double took = scaled(p, k, samples);
+		uint32_t at = n;
+
+		if (p->slot[k] == slot)
+			continue;
+		for (; at && sorted[at - 1] > took; at--)
+			sorted[at] = sorted[at - 1];
+		sorted[at] = took;
+		n++;
 	}
-	if (took > p->longest[0])
-		p->longest[0] = took;
+	return n ? sorted[n / 2] : -1;
 }
 
-static int64_t longest(const struct pace *p)
+/* (1) */
+static int64_t patience(const struct master *m, const struct pace *p, uint32_t slot, double samples)
 {
-	return p->longest[0] > p->longest[1] ? p->longest[0] : p->longest[1];
-}
-
-/* How long one may wait for work that lately took as long as `own`, or as `all` where nothing is
- * known of this member; INT64_MAX: (1). */
-static int64_t patience(const struct master *m, const struct pace *own, const struct pace *all)
-{
-	const struct pace *p = own->count ? own : all;
-	const int64_t long_enough = PATIENCE * longest(p);
+	double usual = median_of_others(p, slot, samples);
 
 	if (!p->count)
 		return INT64_MAX;
-	return long_enough > m->plan->crew.stuck ? long_enough : m->plan->crew.stuck;
+	if (usual < 0)
+		usual = median_of_others(p, TW_NO_SLOT, samples);
+	if (PATIENCE * usual >= (double)INT64_MAX)
+		return INT64_MAX;
+	return PATIENCE * usual > (double)m->plan->crew.stuck ? (int64_t)(PATIENCE * usual)
+							      : m->plan->crew.stuck;
 }
 
-/* (6) This member has something to do since `since`. */
-static void may_be_due(struct master *m, const struct member *e, int64_t since)
+/* Samples that this member works on: of its first lease, or its stripe. */
+static double owed(const struct member *e)
 {
-	const int64_t most = patience(m, &e->pace, &m->watch.pace);
+	if (e->held.count)
+		return (double)(e->held.lease[0].to - e->held.lease[0].from);
+	return tw_round_planned(e) ? e->stripe.count : 0;
+}
 
-	if (most < INT64_MAX - since && since + most < m->watch.earliest)
-		m->watch.earliest = since + most;
+int64_t tw_stuck_patience(const struct master *m, uint32_t slot)
+{
+	return patience(m, &m->watch.pace, slot,
+			slot < m->plan->crew.workers ? owed(&m->member[slot]) : 0);
+}
+
+/* (6) Some member has something to do since `since`. */
+static void may_be_due(struct master *m, int64_t since)
+{
+	if (since + m->plan->crew.stuck < m->watch.earliest)
+		m->watch.earliest = since + m->plan->crew.stuck;
 }
 
 void tw_stuck_asked(struct master *m, struct tw_context *ctx, struct member *e)
 {
 	e->asked = tw_now(ctx);
-	may_be_due(m, e, e->asked);
+	may_be_due(m, e->asked);
 }
 
-void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e)
+void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e, uint64_t samples)
 {
-	const int64_t before = patience(m, &m->watch.pace, &m->watch.pace), now = tw_now(ctx);
+	const int64_t now = tw_now(ctx);
 
-	add(&e->pace, now - e->asked);
-	add(&m->watch.pace, now - e->asked);
+	add(&m->watch.pace, (uint32_t)(e - m->member), now - e->asked, samples);
 	e->asked = now;
-	may_be_due(m, e, now);
-	if (patience(m, &m->watch.pace, &m->watch.pace) < before)
-		m->watch.earliest = now; /* for those who have finished none themselves */
+	may_be_due(m, now);
 }
 
-void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx, const struct member *e)
+void tw_stuck_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples)
 {
-	may_be_due(m, e, tw_now(ctx));
+	if (!m->watch.pace.count)
+		add(&m->watch.pace, (uint32_t)(e - m->member), took, samples);
+}
+
+void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx)
+{
+	may_be_due(m, tw_now(ctx));
 }
 
 void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c)
 {
-	add(&m->watch.score_pace, tw_now(ctx) - c->since);
+	add(&m->watch.score_pace, c->slot, tw_now(ctx) - c->since, c->samples);
 }
 
 void tw_stuck_owes_part(struct master *m)
@@ -114,13 +158,15 @@ static int64_t waited_since(const struct master *m, uint32_t slot)
 	return m->phase == PHASE_RUN || e->asked > m->since ? e->asked : m->since;
 }
 
-/* How long this member may be waited for: in an evaluation it may have a step to finish first. */
-static int64_t allowed(const struct master *m, const struct member *e)
+int64_t tw_stuck_allowed(const struct master *m, uint32_t slot)
 {
-	const int64_t work = patience(m, &e->pace, &m->watch.pace);
-	const int64_t score = patience(m, &m->watch.score_pace, &m->watch.score_pace);
+	const int64_t work = tw_stuck_patience(m, slot);
+	const struct pace *p = m->watch.score_pace.count ? &m->watch.score_pace : &m->watch.pace;
+	/* to evaluate samples takes no longer than to train with them */
+	const int64_t score =
+		patience(m, p, slot, (double)m->plan->problem.tests / (m->scores.chunks + 1) + 1);
 
-	return m->phase == PHASE_SCORE && score > work ? score : work;
+	return m->member[slot].chunk != NO_CHUNK && score > work ? score : work;
 }
 
 void tw_stuck_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot)
@@ -130,10 +176,10 @@ void tw_stuck_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot)
 	tw_slots_put(&m->members.barred, slot, true);
 }
 
-void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, int64_t waited)
+void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, struct tw_addr who,
+		    int64_t waited)
 {
 	const struct member *e = &m->member[slot];
-	const struct tw_addr who = tw_master_holds_up(m, slot);
 	const bool staged = tw_plan_is_staged(m->plan);
 	char cell[16] = "";
 
@@ -154,7 +200,7 @@ static int64_t period(const struct master *m)
 
 void tw_stuck_watch(struct master *m, struct tw_context *ctx)
 {
-	if (!m->plan->crew.stuck || (m->plan->gate->traits & TW_GATE_HOLDS)) /* (4) */
+	if (!m->plan->crew.stuck)
 		return;
 	m->watch.checked = tw_now(ctx);
 	tw_timer(ctx, TIMER_STUCK, period(m));
@@ -189,21 +235,23 @@ static void look(struct master *m, struct tw_context *ctx, int64_t now)
 	m->watch.earliest = INT64_MAX;
 	m->watch.phase = m->phase;
 	for (uint32_t k = tw_slots_next(live, 0); k != TW_NO_SLOT; k = tw_slots_next(live, k + 1)) {
-		const struct member *e = &m->member[k];
-		const int64_t busy = busy_since(m, e);
+		const int64_t busy = busy_since(m, &m->member[k]);
 		int64_t since = waited_since(m, k);
 
 		since = since < awake ? awake : since;
-		if (since != INT64_MAX && now - since >= allowed(m, e))
-			tw_stuck_expel(m, ctx, k, now - since);
+		if (since != INT64_MAX && now - since >= tw_stuck_allowed(m, k))
+			tw_stuck_expel(m, ctx, k, tw_master_holds_up(m, k), now - since);
 		else if (busy != INT64_MAX)
-			may_be_due(m, e, busy < awake ? awake : busy);
+			may_be_due(m, busy < awake ? awake : busy);
 	}
 }
 
 /* (6) */
 static bool anybody_waits(const struct master *m)
 {
+	if ((m->plan->gate->traits & TW_GATE_HOLDS) && m->phase != PHASE_SCORE &&
+	    m->phase != PHASE_SNAP)
+		return false; /* (4) */
 	if (m->phase != PHASE_RUN || m->optimise)
 		return true;
 	if (tw_master_rounds(m))
@@ -211,16 +259,18 @@ static bool anybody_waits(const struct master *m)
 	return m->eval.state == EVAL_PINNED || tw_deal_exhausted(m);
 }
 
+void tw_stuck_awake(struct master *m, struct tw_context *ctx)
+{
+	if (tw_now(ctx) - m->watch.checked > 2 * period(m)) /* (3) */
+		m->watch.awake_since = tw_now(ctx);
+}
+
 void tw_stuck_check(struct master *m, struct tw_context *ctx)
 {
 	const int64_t now = tw_now(ctx);
 
-	if (now - m->watch.checked > 2 * period(m)) /* (3) */
-		m->watch.awake_since = now;
-	tw_stalled_check(m, ctx, patience(m, &m->watch.pace, &m->watch.pace));
 	if (anybody_waits(m) && (m->watch.phase != m->phase || now >= m->watch.earliest))
 		look(m, ctx, now);
-	tw_stuck_watch(m, ctx);
 }
 
 bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot)

@@ -169,9 +169,10 @@ struct tw_addr tw_master_holds_up(const struct master *m, uint32_t slot)
 	return (struct tw_addr){ tw_cell_at(m, slot, cell)->node, TW_WORKER, (uint16_t)cell };
 }
 
-/* What a shard is waited for; NULL: nothing. */
-static const char *owes(const struct master *m, const struct shard_info *i)
+const char *tw_master_shard_owes(const struct master *m, uint32_t shard)
 {
+	const struct shard_info *i = &m->shard[shard];
+
 	switch (m->phase) {
 	case PHASE_GATHER:
 		return tw_shard_has_home(i)             ? NULL
@@ -181,17 +182,13 @@ static const char *owes(const struct master *m, const struct shard_info *i)
 	case PHASE_AGREE:
 		return i->agreed ? NULL : "its state";
 	case PHASE_SNAP:
-		return tw_cut_has_part(m, (uint32_t)(i - m->shard)) ? NULL
-								    : "its part of the checkpoint";
+		return tw_cut_has_part(m, shard) ? NULL : "its part of the checkpoint";
 	case PHASE_COUNT:
-		return i->counted && tw_score_has_vector(m, (uint32_t)(i - m->shard))
-			       ? NULL
-			       : "its last parameters";
+		return i->counted && tw_score_has_vector(m, shard) ? NULL : "its last parameters";
 	case PHASE_SCORE:
 		return i->pinned ? NULL : "the version to evaluate";
 	case PHASE_RUN:
-		return tw_optimise_awaits(m, (uint32_t)(i - m->shard)) ? "its part of the vectors"
-								       : NULL;
+		return tw_optimise_awaits(m, shard) ? "its part of the vectors" : NULL;
 	default:
 		return NULL;
 	}
@@ -209,7 +206,7 @@ bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out)
 		return true;
 	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if ((out->why = owes(m, &m->shard[s]))) {
+		if ((out->why = tw_master_shard_owes(m, s))) {
 			const bool placed = m->shard[s].place >= SHARD_ASSIGNED;
 
 			out->whom = (struct tw_addr){ placed ? m->shard[s].node : UINT32_MAX,

@@ -393,6 +393,7 @@ void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 {
 	tw_master_refuse_node(ctx, node, m->member[slot].incarnation, why);
 	tw_master_remove(m, ctx, slot, TW_GONE);
+	tw_cells_hold(m, ctx, node, 0); /* what it holds is not asked of it any more */
 }
 
 /* Who of this worker pushes to this shard: itself, or a cell, which is named. */
@@ -484,7 +485,6 @@ void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	e->held.confirmed = 0;
 	e->idle = e->heard = false;
 	tw_verdicts_active(m, slot);
-	e->pace = (struct pace){ 0 };
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
 	tw_score_deal(m, ctx);       /* nobody may have been left for an evaluation */

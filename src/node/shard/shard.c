@@ -154,10 +154,11 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_shard_host(s, ctx, m);
 		break;
 	case TW_ASK:
-		if (m->h.flags & TW_FLAG_HELD)
+		if (m->h.flags & TW_FLAG_HELD) {
 			tw_shard_tell_wait(s, ctx, m);
-		else
-			tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
+			break;
+		}
+		tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
 		tw_verdict_tell_again(s, ctx);
 		break;
 	case TW_PIN:

@@ -508,7 +508,7 @@ void tw_shard_summed(struct shard *s, struct tw_context *ctx, uint64_t key, stru
 void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* No formation holds any more; only the number of the last one is kept. */
 void tw_shard_reduce_forget(struct shard *s);
-/* TW_ASK: tell the master whom it waits for, in this attempt of a round. */
+/* TW_ASK: tell the master whom it waits for, in this attempt of a round or elsewhere. */
 void tw_shard_tell_wait(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* For which other replica does it wait?  False: for none. */
 bool tw_shard_reduce_waits(const struct shard *s, struct tw_wait *out);

@@ -760,19 +760,31 @@ void tw_shard_tell_wait(struct shard *s, struct tw_context *ctx, const struct tw
 	const struct shard_reduce *r = &s->reduce;
 	uint32_t rank = r->peers, depth = 0;
 	struct tw_msg *out;
+	struct tw_wait wait = { .slot = UINT32_MAX };
 
-	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view != s->fence.generation)
+	if (!s->hosted || m->h.view != s->fence.generation)
 		return;
 	/* its own worker comes first: others may wait for that one, too */
 	if (r->pieces && r->attempt == m->b.ask.number)
 		rank = r->contributes && !tw_reduce_own(s, r) ? r->rank : awaited(s, r, &depth);
+	if (rank < r->peers)
+		wait = (struct tw_wait){ .slot = tw_reduce_members(r)[rank].slot,
+					 .since = tw_shard_worker(
+							  s, tw_reduce_members(r)[r->rank].slot)
+							  ->request.since };
+	else if (tw_shard_is_loose(s))
+		tw_spread_waits(s, &wait);
+	else if (!tw_shard_is_replica(s))
+		tw_shard_waits(s, &wait);
 	out = tw_shard_to_master(s, ctx, TW_HAVE);
 	if (!out)
 		return;
 	out->h.flags = TW_FLAG_HELD;
 	out->b.have = (struct tw_body_have){
-		.slot = rank < r->peers ? tw_reduce_members(r)[rank].slot : UINT32_MAX,
+		.round = s->slice.history.contributions,
+		.slot = wait.slot,
 		.steps = depth,
+		.loss = wait.since > 0 ? (double)(tw_now(ctx) - wait.since) : 0.0,
 		.attempt = (uint32_t)m->b.ask.number,
 	};
 	tw_send(ctx, out);

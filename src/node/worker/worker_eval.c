@@ -48,9 +48,6 @@ void tw_worker_evaluate(struct worker *w, struct tw_context *ctx, const struct t
 
 	if (!early && m->h.incarnation != w->me.id.incarnation)
 		return;
-	if (!m->b.eval.count || m->b.eval.from > w->plan->problem.tests ||
-	    m->b.eval.count > w->plan->problem.tests - m->b.eval.from)
-		return;
 	if (!early && m->h.view > w->me.id.generation)
 		tw_worker_reset(w, ctx, m->h.view);
 	w->eval.what = m->b.eval;

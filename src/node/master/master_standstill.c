@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_standstill.c - a run in which nothing moves.
+ *
+ * Everybody may answer, and yet nobody may be late as the rules of master_stuck.c see it: a message
+ * that some peer swallowed or falsified makes all of them wait.  Liveness is progress: whatever the
+ * reason, whom the run waits for is named and removed, one after the other if it must be.
+ *
+ *  (1) progress is what `stamp` mixes: contributions that are in, chunks that are scored, shards
+ *      that are brought back, lists that are carried out.  To join, to ask and to leave is none.
+ *      Time in which a checkpoint makes progress, and training pauses for it, does not count.
+ *  (2) it takes too long after one and a half times cluster.stuck, or ten times what is usual
+ *      (tw_stuck_allowed), whichever is longer.  Before anybody has shown how long a step takes,
+ *      work may take 60 times cluster.stuck.  What takes no computing may take twice cluster.stuck,
+ *      and a second for each megabyte of parameters, which it may have to carry.  Here
+ *      cluster.stuck is taken as a second at least.
+ *  (3) after a removal the time begins anew.
+ *  (4) a server is named by those who wait for it (master_waiting.c), and not removed: its shards
+ *      would go with it.
+ *  (5) without rounds, shards know more than the master: nobody is removed before they were asked,
+ *      in the second half of that time, and have answered, or had as long again to do so.  So
+ *      questions are rare, and do not fill a slow link. */
+#include "node/master/master.h"
+
+#define FIRST  60 /* times cluster.stuck */
+#define DOUBTS 20
+
+/* --- whether anything moves ------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+	h ^= x + UINT64_C(0x9e3779b97f4a7c15) + (h << 6) + (h >> 2);
+	return h * UINT64_C(0xff51afd7ed558ccd);
+}
+
+static uint64_t stamp_shards(const struct master *m)
+{
+	uint64_t done = 0;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+		const struct shard_info *i = &m->shard[s];
+
+		done += (uint64_t)tw_shard_has_home(i) + i->agreed + i->counted + i->pinned;
+	}
+	return done;
+}
+
+static uint64_t stamp_replicas(const struct master *m)
+{
+	uint64_t said = m->replicas.ready;
+
+	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
+		said += m->replicas.full[w];
+	return said;
+}
+
+/* Parts of a checkpoint, and of the vectors at the end. */
+static uint64_t stamp_pause(const struct master *m)
+{
+	uint64_t done = m->cuts.last + m->cuts.stored + m->cuts.parts_here + m->cuts.written +
+			m->ending.digested;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		done += (uint64_t)(m->shard[s].part != NULL) + (m->shard[s].vector != NULL);
+	return done;
+}
+
+/* (1) */
+static uint64_t stamp(const struct master *m)
+{
+	const struct optimise *o = m->optimise;
+	const uint64_t done[] = {
+		m->rounds.number,
+		m->rounds.stripes[STRIPE_COMPLETE],
+		m->count.samples,
+		m->count.steps,
+		m->verdicts.number,
+		(uint64_t)m->verdicts.applied,
+		m->scores.done,
+		m->scores.evaluated_at,
+		m->restart.current,
+		m->restart.reading,
+		stamp_shards(m),
+		stamp_replicas(m),
+		o ? o->number + o->left + o->portions.done : 0,
+	};
+	uint64_t h = 0;
+
+	for (size_t k = 0; k < sizeof done / sizeof done[0]; k++)
+		h = mix(h, done[k]);
+	return h;
+}
+
+/* --- for whom it waits ------------------------------------------------------------------------ */
+
+/* Who is to blame: the slot, and the node of its process or cell. */
+struct culprit {
+	uint32_t slot;
+	struct tw_addr who;
+	bool computes; /* it is waited for because of work that takes time */
+};
+
+static bool blame(const struct master *m, uint32_t slot, bool computes, struct culprit *out)
+{
+	if (slot == TW_NO_SLOT || !m->member[slot].live)
+		return false;
+	*out = (struct culprit){ slot, tw_master_holds_up(m, slot), computes };
+	return true;
+}
+
+/* A shard that a worker holds, and that owes something. */
+static bool blame_holder(const struct master *m, struct culprit *out)
+{
+	const struct cell_info *c;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards && tw_plan_is_with_stage(m->plan); s++) {
+		if (!tw_master_shard_owes(m, s) || m->shard[s].place < SHARD_ASSIGNED ||
+		    !blame(m, tw_master_slot_at(m, m->shard[s].node), false, out))
+			continue;
+		c = tw_cell_on(m, m->shard[s].node);
+		out->who = (struct tw_addr){ c->node, TW_WORKER, (uint16_t)tw_cell_number(m, c) };
+		return true;
+	}
+	return false;
+}
+
+/* A replica that has not said what all must say. */
+static bool blame_replica(const struct master *m, struct culprit *out)
+{
+	/* a view may be that of steps which are still computed */
+	const bool trains = m->phase == PHASE_RUN || m->phase == PHASE_DRAIN;
+	uint32_t slot;
+
+	if (!tw_master_has_replicas(m))
+		return false;
+	if (m->phase == PHASE_AGREE)
+		return blame(m, tw_replicas_owes(m, REPLICA_AGREED), false, out);
+	if (tw_calm_waits(m, &slot))
+		return blame(m, slot, false, out);
+	if (m->eval.state == EVAL_AWAITED || m->eval.state == EVAL_HURRIED)
+		return blame(m, tw_replicas_owes(m, REPLICA_PINNED), trains, out);
+	if (m->eval.state == EVAL_VIEWING)
+		return blame(m, tw_replicas_owes(m, REPLICA_VIEWED), trains, out);
+	return false;
+}
+
+/* Does this member have something to do, whether others wait for it or not?  A drain of rounds may
+ * wait until everybody has asked for more. */
+static bool has_work(const struct master *m, uint32_t slot)
+{
+	const struct member *e = &m->member[slot];
+
+	return tw_master_waits_for(m, slot) || e->held.count || e->chunk != NO_CHUNK ||
+	       (m->rounds.open && e->stripe.state == STRIPE_STAGING) ||
+	       (m->phase == PHASE_DRAIN && tw_master_rounds(m) && !m->rounds.open &&
+		e->appetite == APPETITE_NONE);
+}
+
+/* Of two members that have work: in a round, the one whose contribution has reached the fewest
+ * shards; else the one that was given it first. */
+static bool is_worse(const struct master *m, uint32_t a, uint32_t b)
+{
+	const struct member *x = &m->member[a], *y = &m->member[b];
+
+	if (x->stripe.state == STRIPE_STAGING && y->stripe.state == STRIPE_STAGING &&
+	    x->stripe.have != y->stripe.have)
+		return x->stripe.have < y->stripe.have;
+	return x->asked < y->asked;
+}
+
+static bool blame_worker(struct master *m, struct culprit *out)
+{
+	const struct tw_slots *live = &m->members.live;
+	uint32_t worst = TW_NO_SLOT;
+
+	if (blame(m, tw_stalled_culprit(m), true, out))
+		return true;
+	for (uint32_t k = tw_slots_next(live, 0); k != TW_NO_SLOT; k = tw_slots_next(live, k + 1))
+		if (has_work(m, k) && (worst == TW_NO_SLOT || is_worse(m, k, worst)))
+			worst = k;
+	return blame(m, worst, true, out);
+}
+
+static bool find(struct master *m, struct culprit *out)
+{
+	switch (m->phase) {
+	case PHASE_GATHER:
+	case PHASE_AGREE:
+	case PHASE_COUNT:
+		return blame_holder(m, out) || blame_replica(m, out);
+	case PHASE_RUN:
+	case PHASE_DRAIN:
+	case PHASE_SNAP:
+	case PHASE_SCORE:
+		return blame_holder(m, out) || blame_replica(m, out) || blame_worker(m, out);
+	default:
+		return false;
+	}
+}
+
+/* Messages take their time, however short the limit is. */
+static int64_t stuck_of(const struct master *m)
+{
+	return m->plan->crew.stuck > TW_SECOND ? m->plan->crew.stuck : TW_SECOND;
+}
+
+/* (2) How long all parameters take on a slow link: a byte in a microsecond. */
+static int64_t carrying(const struct master *m)
+{
+	return (int64_t)(m->plan->problem.border[m->plan->problem.shards] * sizeof(float)) *
+	       (TW_SECOND / 1000000);
+}
+
+/* (2) */
+static int64_t limit(const struct master *m, const struct culprit *c)
+{
+	const int64_t stuck = stuck_of(m);
+	int64_t usual = tw_stuck_allowed(m, c->slot);
+
+	if (!c->computes)
+		return 2 * stuck + carrying(m);
+	if (usual == INT64_MAX && m->member[c->slot].chunk == NO_CHUNK)
+		usual = tw_stalled_patience(m, m->member[c->slot].asked);
+	if (usual == INT64_MAX)
+		usual = stuck < INT64_MAX / FIRST ? FIRST * stuck : INT64_MAX;
+	return usual > stuck + stuck / 2 ? usual : stuck + stuck / 2;
+}
+
+/* Does nobody train, because of a checkpoint or the end? */
+static bool pauses(const struct master *m)
+{
+	return m->phase != PHASE_RUN && m->phase != PHASE_DRAIN && m->phase != PHASE_SCORE;
+}
+
+/* (5) Are shards to be asked now?  Where nobody has shown how long a step takes, they may know that
+ * somebody has: they are asked early, and after twice as long each time. */
+static bool must_ask(const struct master *m, int64_t now, int64_t since, int64_t most)
+{
+	const struct stalled *s = &m->stalled;
+	const uint32_t doubts = m->watch.doubts < DOUBTS ? m->watch.doubts : DOUBTS;
+	const int64_t half = stuck_of(m) / 2;
+
+	if (m->rounds.open || (s->asked && s->left && now - s->at < most))
+		return false;
+	if (!m->watch.pace.count && !s->first)
+		return !s->asked || (now - s->at) >> doubts >= half;
+	return now - since >= most / 2 && !(s->asked && s->at >= since + most / 2);
+}
+
+/* (5) */
+static bool has_heard(const struct master *m, int64_t now, int64_t since, int64_t most)
+{
+	const struct stalled *s = &m->stalled;
+
+	return m->rounds.open || (s->asked && s->at >= since && (!s->left || now - s->at >= most));
+}
+
+void tw_standstill_check(struct master *m, struct tw_context *ctx)
+{
+	const uint64_t done = stamp(m);
+	const int64_t now = tw_now(ctx);
+	struct watch *w = &m->watch;
+	struct culprit c;
+	int64_t since, most;
+
+	if (pauses(m) && stamp_pause(m) != w->pause_stamp)
+		w->moved += now - w->looked;
+	w->pause_stamp = stamp_pause(m);
+	w->looked = now;
+	if (done != w->stamp) {
+		w->stamp = done;
+		w->moved = now;
+		w->doubts = 0;
+		if (!m->rounds.open) { /* what was answered is of the past */
+			m->stalled.asked = false;
+			m->stalled.first = 0;
+		}
+	}
+	since = w->moved > w->awake_since ? w->moved : w->awake_since;
+	if (now - since < stuck_of(m) / 2 || !find(m, &c))
+		return;
+	most = limit(m, &c);
+	if (must_ask(m, now, since, most)) {
+		w->doubts++;
+		tw_stalled_ask(m, ctx);
+	}
+	if (now - since < most || !has_heard(m, now, since, most))
+		return;
+	w->moved = now; /* (3) */
+	tw_stuck_expel(m, ctx, c.slot, c.who, now - since);
+}
