@@ -27,7 +27,7 @@ struct crowd {
 		char *at, *end; /* of the page that is being cut */
 	} class[CLASSES];
 	uint8_t *of; /* by page: its class */
-	size_t out;  /* small blocks that are in use */
+	size_t out;  /* blocks that are in use, large ones as well */
 	bool released;
 };
 
@@ -74,12 +74,22 @@ static void *small_get(struct crowd *c, size_t k)
 	return memory;
 }
 
+static void *large_get(struct crowd *c, size_t bytes)
+{
+	void *memory = c->below->get(c->below, bytes);
+
+	pthread_mutex_lock(&c->lock);
+	c->out += memory != NULL;
+	pthread_mutex_unlock(&c->lock);
+	return memory;
+}
+
 static void *crowd_get(struct tw_heap *heap, size_t bytes)
 {
 	struct crowd *c = (struct crowd *)heap;
 
 	if (bytes > TW_CROWD_SMALL)
-		return c->below->get(c->below, bytes);
+		return large_get(c, bytes);
 	return small_get(c, bytes ? (bytes - 1) / TW_ALIGN : 0);
 }
 
@@ -87,19 +97,20 @@ static void crowd_put(struct tw_heap *heap, void *memory)
 {
 	struct crowd *c = (struct crowd *)heap;
 	char *at = memory;
+	const bool small = at >= c->region && at < c->region + REGION; /* (1) */
 	bool last;
-	size_t k;
 
 	if (!memory)
 		return;
-	if (at < c->region || at >= c->region + REGION) { /* (1) */
+	if (!small)
 		c->below->put(c->below, memory);
-		return;
-	}
 	pthread_mutex_lock(&c->lock);
-	k = c->of[(size_t)(at - c->region) / PAGE];
-	((struct idle *)memory)->next = c->class[k].idle;
-	c->class[k].idle = memory;
+	if (small) {
+		const size_t k = c->of[(size_t)(at - c->region) / PAGE];
+
+		((struct idle *)memory)->next = c->class[k].idle;
+		c->class[k].idle = memory;
+	}
 	c->out--;
 	last = c->released && c->out == 0;
 	pthread_mutex_unlock(&c->lock);

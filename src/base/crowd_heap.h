@@ -6,7 +6,7 @@
  * look up.  Larger ones come from the heap below.
  *
  *  (1) what is inside [region, region + size) is small, and everything else is not.
- *  (2) the heap lives until it was released and every small block came back. */
+ *  (2) the heap lives until it was released and every block came back, small or large. */
 #ifndef TW_BASE_CROWD_HEAP_H
 #define TW_BASE_CROWD_HEAP_H
 

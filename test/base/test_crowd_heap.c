@@ -74,6 +74,22 @@ static void blocks_outlive_the_release(void **state)
 	assert_int_equal(below.live, 0);
 }
 
+/* Neither kind of block ends the heap while one of the other kind is out. */
+static void large_blocks_outlive_it_too(void **state)
+{
+	for (int order = 0; order < 2; order++) {
+		struct refusing below = REFUSING(0);
+		struct tw_heap *h = tw_crowd_heap_new(&below.heap);
+		void *block[] = { h->get(h, 40), h->get(h, 10 * TW_CROWD_SMALL) };
+
+		tw_crowd_heap_release(h);
+		h->put(h, block[order]);
+		assert_true(below.live > 0);
+		h->put(h, block[!order]);
+		assert_int_equal(below.live, 0);
+	}
+}
+
 static void without_memory_there_is_none(void **state)
 {
 	struct refusing below = REFUSING(1);
@@ -88,6 +104,7 @@ int main(void)
 		cmocka_unit_test(blocks_do_not_overlap),
 		cmocka_unit_test(memory_is_used_again),
 		cmocka_unit_test(blocks_outlive_the_release),
+		cmocka_unit_test(large_blocks_outlive_it_too),
 		cmocka_unit_test(without_memory_there_is_none),
 	};
 
