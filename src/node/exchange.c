@@ -40,7 +40,7 @@ enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 	if (!x->holder || !x->slices || !x->node_down ||
 	    (plan->traffic.merge == TW_MERGE_ELASTIC && !x->returned))
 		return TW_NO_MEMORY;
-	x->holders = count;
+	x->holders = x->blind = x->unchanged = count;
 	for (uint32_t k = 0; k < count; k++) {
 		x->holder[k] = (struct holder){ .shard = shards[k],
 						.range = holding_of(plan, shards[k], at) };
@@ -49,6 +49,27 @@ enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 	for (uint32_t k = 0; k < TW_CREDITS; k++)
 		x->out[k].slice = x->slices + (size_t)k * count;
 	return tw_exchange_open_codec(x);
+}
+
+/* (10) */
+static void mark_changed(struct exchange *x, uint32_t from, uint32_t to)
+{
+	if (from < x->changed)
+		x->changed = from;
+	if (to > x->unchanged)
+		x->unchanged = to;
+}
+
+static void put_request(struct exchange *x, struct holder *h, enum tw_request request)
+{
+	x->asked += (request != TW_REQUEST_NONE) - (uint32_t)(h->request != TW_REQUEST_NONE);
+	h->request = request;
+}
+
+static void put_down(struct exchange *x, struct holder *h, bool down)
+{
+	x->downs += down - (uint32_t)h->down;
+	h->down = down;
 }
 
 static void clear_outgoing(struct exchange *x, struct outgoing *o)
@@ -99,11 +120,13 @@ void tw_exchange_reset(struct exchange *x)
 
 		tw_block_drop(h->view);
 		h->view = NULL;
-		h->request = TW_REQUEST_NONE;
+		put_request(x, h, TW_REQUEST_NONE);
 		h->seen.version = (struct tw_version){ 0 };
 		h->round = 0;
 		h->closed = h->sent;
 	}
+	x->blind = x->holders;
+	mark_changed(x, 0, x->holders);
 }
 
 void tw_exchange_renew(struct exchange *x)
@@ -120,13 +143,19 @@ void tw_exchange_renew(struct exchange *x)
 
 struct holder *tw_exchange_find(struct exchange *x, uint32_t shard)
 {
-	/* the list is in order: where it is of all shards, the holder is at its own number */
-	if (shard < x->holders && x->holder[shard].shard == shard)
+	uint32_t from = 0, to = x->holders; /* the list is in order */
+
+	if (shard < to && x->holder[shard].shard == shard)
 		return &x->holder[shard];
-	for (uint32_t k = 0; k < x->holders; k++)
-		if (x->holder[k].shard == shard)
-			return &x->holder[k];
-	return NULL;
+	while (from < to) {
+		const uint32_t k = from + (to - from) / 2;
+
+		if (x->holder[k].shard < shard)
+			from = k + 1;
+		else
+			to = k;
+	}
+	return from < x->holders && x->holder[from].shard == shard ? &x->holder[from] : NULL;
 }
 
 /* --- saying ------------------------------------------------------------------------------- */
@@ -187,7 +216,7 @@ static void send_pull(struct exchange *x, struct tw_context *ctx, struct holder 
 
 void tw_exchange_pull(struct exchange *x, struct tw_context *ctx, struct holder *h, uint64_t round)
 {
-	h->request = TW_REQUEST_PULL;
+	put_request(x, h, TW_REQUEST_PULL);
 	h->number = ++x->requests;
 	send_pull(x, ctx, h, round);
 }
@@ -196,7 +225,8 @@ void tw_exchange_withdraw(struct exchange *x)
 {
 	for (uint32_t k = 0; k < x->holders; k++)
 		if (x->holder[k].request == TW_REQUEST_PULL)
-			x->holder[k].request = TW_REQUEST_NONE;
+			put_request(x, &x->holder[k], TW_REQUEST_NONE);
+	mark_changed(x, 0, x->holders);
 }
 
 bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const struct holder *h,
@@ -256,6 +286,7 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 
 	HOLDS(2, tw_exchange_has_credit(x));
 	memset(o->slice, 0, x->holders * sizeof *o->slice);
+	o->open = count;
 	x->outs++;
 	o->seq = ++x->seq;
 	o->flags = (offer->reads ? TW_FLAG_ANSWER : 0) | (offer->skips ? TW_FLAG_SKIPPED : 0);
@@ -272,28 +303,12 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 		if (!offer->reads)
 			continue;
 		o->slice[k].number = h->number = ++x->requests;
-		h->request = TW_REQUEST_PUSH;
+		put_request(x, h, TW_REQUEST_PUSH);
 	}
 	if (x->scratch) /* (7): what is lost if nothing comes after it */
 		o->body.residual = tw_exchange_owed(x);
 	send_slices(x, ctx, o);
 	return TW_OK;
-}
-
-bool tw_exchange_has_all(const struct exchange *x)
-{
-	for (uint32_t k = 0; k < x->holders; k++)
-		if (x->holder[k].request != TW_REQUEST_NONE || !x->holder[k].view)
-			return false;
-	return true;
-}
-
-bool tw_exchange_asks(const struct exchange *x)
-{
-	for (uint32_t k = 0; k < x->holders; k++)
-		if (x->holder[k].request != TW_REQUEST_NONE)
-			return true;
-	return false;
 }
 
 /* --- holders that move, vanish and come back ---------------------------------------------- */
@@ -321,14 +336,15 @@ bool tw_exchange_place(struct exchange *x, struct tw_context *ctx, const struct 
 	h->addr = (struct tw_addr){ p->node, TW_SHARD, (uint16_t)p->shard };
 	h->incarnation = p->incarnation;
 	h->known = true;
-	h->down = p->node <= x->plan->crew.servers && x->node_down[p->node];
+	put_down(x, h, p->node <= x->plan->crew.servers && x->node_down[p->node]);
 	k = tw_exchange_index(x, h);
+	mark_changed(x, k, k + 1);
 	for (uint32_t i = 0; i < x->outs; i++)
 		if (must_see(x, h, &x->out[i].slice[k]))
 			send_slice(x, ctx, &x->out[i], k);
 	/* who took the push, and held the answer, is not there any more */
 	if (h->request == TW_REQUEST_PUSH && h->closed >= h->sent)
-		h->request = TW_REQUEST_PULL;
+		put_request(x, h, TW_REQUEST_PULL);
 	if (h->request == TW_REQUEST_PULL)
 		send_pull(x, ctx, h, round ? *round : 0);
 	return true;
@@ -342,7 +358,7 @@ void tw_exchange_forget_places(struct exchange *x)
 
 bool tw_exchange_is_down(const struct exchange *x, uint32_t node)
 {
-	for (uint32_t k = 0; k < x->holders; k++)
+	for (uint32_t k = 0; x->downs && k < x->holders; k++)
 		if (x->holder[k].known && x->holder[k].down &&
 		    (node == UINT32_MAX || x->holder[k].addr.node == node))
 			return true;
@@ -355,7 +371,7 @@ void tw_exchange_down(struct exchange *x, uint32_t node)
 		x->node_down[node] = true;
 	for (uint32_t k = 0; k < x->holders; k++)
 		if (x->holder[k].known && x->holder[k].addr.node == node)
-			x->holder[k].down = true;
+			put_down(x, &x->holder[k], true);
 }
 
 static void resend(struct exchange *x, struct tw_context *ctx, struct holder *h,
@@ -371,7 +387,7 @@ static void resend(struct exchange *x, struct tw_context *ctx, struct holder *h,
 		send_pull(x, ctx, h, round ? *round : 0);
 	if (h->request == TW_REQUEST_PUSH && h->closed >= h->sent) {
 		/* the push was taken; only its answer was lost */
-		h->request = TW_REQUEST_PULL;
+		put_request(x, h, TW_REQUEST_PULL);
 		send_pull(x, ctx, h, round ? *round : h->round + 1);
 	}
 }
@@ -395,7 +411,7 @@ void tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
 		x->node_down[node] = false;
 	for (uint32_t k = 0; k < x->holders; k++)
 		if (x->holder[k].known && x->holder[k].addr.node == node) {
-			x->holder[k].down = false;
+			put_down(x, &x->holder[k], false);
 			resend(x, ctx, &x->holder[k], round);
 		}
 }
@@ -410,15 +426,6 @@ uint64_t tw_exchange_seq_at(const struct exchange *x, const struct holder *h, ui
 		if (x->out[i].slice[k].link == link)
 			return x->out[i].seq;
 	return 0;
-}
-
-/* The oldest contribution, if every link has closed it. */
-static bool closed_everywhere(const struct exchange *x)
-{
-	for (uint32_t k = 0; x->outs && k < x->holders; k++)
-		if (x->out[0].slice[k].link > x->holder[k].closed)
-			return false;
-	return x->outs;
 }
 
 /* (8): was it dropped, and applied by nobody?  One that lost its memory has not applied it, too. */
@@ -436,7 +443,7 @@ static bool was_late(const struct exchange *x, const struct outgoing *o)
 
 static void let_go(struct exchange *x)
 {
-	while (closed_everywhere(x)) {
+	while (x->outs && !x->out[0].open) {
 		struct carried *const slice = x->out[0].slice;
 		const struct tw_body_push *b = &x->out[0].body;
 
@@ -465,7 +472,10 @@ void tw_exchange_acked(struct exchange *x, struct holder *h, uint64_t link, uint
 	for (uint32_t i = 0; i < x->outs; i++) {
 		struct carried *s = &x->out[i].slice[k];
 
-		if (s->link <= h->closed || s->link > link || link - s->link >= 16)
+		if (s->link <= h->closed || s->link > link)
+			continue;
+		x->out[i].open--;
+		if (link - s->link >= 16)
 			continue;
 		s->late = late >> (link - s->link) & 1;
 		s->unmade = unapplied >> (link - s->link) & 1;
@@ -515,11 +525,14 @@ enum tw_status tw_exchange_answered(struct exchange *x, struct holder *h, const 
 
 	if (h->request == TW_REQUEST_NONE || b->number != h->number)
 		return TW_ABSENT;
+	x->blind -= !h->view;
 	if (m->h.type == TW_PARAMS)
 		st = tw_exchange_decode(x, h, m, &h->view);
+	x->blind += !h->view;
 	if (st != TW_OK)
 		return st;
-	h->request = TW_REQUEST_NONE;
+	put_request(x, h, TW_REQUEST_NONE);
+	mark_changed(x, tw_exchange_index(x, h), tw_exchange_index(x, h) + 1);
 	h->seen = (struct tw_stamp){ b->version, b->applied, tw_plan_rate(x->plan, b->applied) };
 	h->round = b->round;
 	h->least = b->least;

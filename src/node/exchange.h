@@ -37,7 +37,10 @@
  *  (9) An elastic contribution was taken from the sender's own parameters (merge: elastic).  What
  *      comes back of it, unless it is owed by (7), is collected in `returned`, and the owner takes
  *      it from there when nothing reads its parameters.  A slice that is not finite was not taken
- *      from them. */
+ *      from them.
+ * (10) Nothing here walks over all holders because one of them has spoken.  Its owner need not,
+ *      either: since tw_exchange_looked, only holders from `changed` to below `unchanged` have
+ *      been placed, have answered, or have had a request withdrawn. */
 #ifndef TW_NODE_EXCHANGE_H
 #define TW_NODE_EXCHANGE_H
 
@@ -113,6 +116,7 @@ struct outgoing {
 	uint32_t flags;
 	struct tw_body_push body;
 	struct tw_block *vector; /* (7), (9): as it was contributed; NULL where nothing returns */
+	uint32_t open;           /* links that carry it and have not closed it */
 	struct carried *slice;   /* by holder */
 };
 
@@ -123,7 +127,10 @@ struct exchange {
 	struct tw_heap *heap;
 	struct holder *holder;
 	uint32_t holders;
-	bool *node_down; /* by node of a server */
+	uint32_t asked, blind,
+		downs; /* holders with an open request; without a view; out of reach */
+	uint32_t changed, unchanged; /* (10): from this one to below that one */
+	bool *node_down;             /* by node of a server */
 	struct outgoing out[TW_CREDITS];
 	uint32_t outs;                                 /* oldest first */
 	struct tw_range again[TW_CREDITS * TW_RANGES]; /* (8) */
@@ -191,9 +198,21 @@ void tw_exchange_withdraw(struct exchange *x);
 bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const struct holder *h,
 			     uint64_t pin);
 /* Is every view there, and no request open? */
-bool tw_exchange_has_all(const struct exchange *x);
+static inline bool tw_exchange_has_all(const struct exchange *x)
+{
+	return !x->asked && !x->blind;
+}
 /* Is any request open? */
-bool tw_exchange_asks(const struct exchange *x);
+static inline bool tw_exchange_asks(const struct exchange *x)
+{
+	return x->asked;
+}
+/* The owner has looked at all that changed (10). */
+static inline void tw_exchange_looked(struct exchange *x)
+{
+	x->changed = x->holders;
+	x->unchanged = 0;
+}
 
 /* Where a range is now (3, 4); `round`: the sender's, NULL if it has none.  False: nothing new, or
  * not a holder of this list. */

@@ -461,21 +461,22 @@ static inline uint64_t tw_plan_part_arrays(const struct tw_plan *p)
 	return 1 + vectors + p->far.rule->arrays + p->staleness->arrays + tw_plan_state_arrays(p) +
 	       (p->far.rule->traits & TW_RULE_PER_WORKER ? p->crew.workers : 0);
 }
-/* About how many bytes such a part has. */
+/* About how many bytes the parts of these floats have. */
+static inline uint64_t tw_plan_range_bytes(const struct tw_plan *p, size_t from, size_t to)
+{
+	return (to - from) * tw_plan_part_arrays(p) * sizeof(float);
+}
 static inline uint64_t tw_plan_part_bytes(const struct tw_plan *p, uint32_t shard)
 {
-	return (p->problem.border[shard + 1] - p->problem.border[shard]) * tw_plan_part_arrays(p) *
-	       sizeof(float);
+	return tw_plan_range_bytes(p, p->problem.border[shard], p->problem.border[shard + 1]);
 }
 
 /* Is a cut more than the master may hold?  Its parts then come and go one after another. */
 static inline bool tw_plan_cut_is_large(const struct tw_plan *p)
 {
-	uint64_t bytes = 0;
+	const size_t *border = p->problem.border;
 
-	for (uint32_t s = 0; s < p->problem.shards; s++)
-		bytes += tw_plan_part_bytes(p, s);
-	return bytes > p->checkpoint.memory;
+	return tw_plan_range_bytes(p, border[0], border[p->problem.shards]) > p->checkpoint.memory;
 }
 
 /* Is the vector more than the master may hold? */

@@ -37,6 +37,7 @@ static void set_range(struct slice *s)
 						       : s->n;
 	s->all = s->n * (1 + tw_plan_state_arrays(s->plan));
 	s->streams = p->trainable * sizeof(float) > 32u << 20;
+	s->stride = (s->all < TW_TILE ? s->all + 15 : TW_TILE) / 16 * 16;
 	s->rate_max = tw_schedule_largest(&s->plan->schedule);
 }
 
@@ -54,7 +55,7 @@ enum tw_status tw_slice_init(struct slice *s)
 
 	set_range(s);
 	s->pool = tw_pool_new(s->heap, s->all * sizeof(float));
-	s->tile = tw_heap_zeros(s->heap, 4 * TW_TILE * sizeof(float));
+	s->tile = tw_heap_zeros(s->heap, (4 * s->stride + 1) * sizeof(float));
 	if (sorts(p))
 		s->sorted = tw_heap_zeros(s->heap, p->crew.workers * sizeof(float));
 	if (keeps_own(p))

@@ -85,7 +85,8 @@ struct slice {
 	float *array[TW_RULE_ARRAYS], *policy[TW_STALENESS_ARRAYS];
 	struct slice_own *own;        /* by slot; NULL unless the rule keeps one per worker */
 	struct slice_vectors vectors; /* where an optimiser drives the run */
-	float *tile;                  /* 4 tiles of scratch */
+	float *tile;                  /* 4 tiles of scratch, each ... */
+	size_t stride;                /* ... as long as this: TW_TILE, or all there is */
 	float *sorted;                /* scratch for a value of each worker; NULL: never sorted */
 };
 

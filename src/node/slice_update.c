@@ -111,7 +111,7 @@ static const float *single(struct slice *s, const struct update *u, size_t at, s
 	const float *w = tw_block_floats(s->w) + at;
 	const float divide = s->plan->staleness->correct ? 1.0f : p->divide;
 	const float share = share_of(u, divide);
-	float *sum = s->tile, *factors = s->tile + 3 * TW_TILE;
+	float *sum = s->tile, *factors = s->tile + 3 * s->stride;
 	const float *g = corrected(s, u, 0, w, at, n, sum, factors);
 
 	if (share != 1.0f) {
@@ -171,8 +171,8 @@ static void trimmed(struct slice *s, const struct update *u, float *out, size_t 
  * factors for the decay end in tile[3]. */
 static const float *summed(struct slice *s, const struct update *u, size_t at, size_t n)
 {
-	float *sum = s->tile, *one = s->tile + TW_TILE, *factor = s->tile + 2 * TW_TILE;
-	float *factors = s->tile + 3 * TW_TILE;
+	float *sum = s->tile, *one = s->tile + s->stride, *factor = s->tile + 2 * s->stride;
+	float *factors = s->tile + 3 * s->stride;
 	const bool corrects = s->plan->staleness->correct != NULL;
 	const bool varies = u->decays && (s->plan->staleness->traits & TW_STALENESS_DECAY);
 	const float all = u->total ? 1.0f : u->weight;
@@ -249,7 +249,7 @@ static void apply(struct slice *s, const struct update *u, uint32_t j, const flo
 	if (p->far.rule->traits & TW_RULE_OWN_DECAY)
 		a.decay = p->decay;
 	if (u->observes)
-		a.direction = s->tile + TW_TILE;
+		a.direction = s->tile + s->stride;
 	p->far.rule->apply(p->far.options, &a);
 	if (u->observes) {
 		float *policy[TW_STALENESS_ARRAYS];
@@ -275,20 +275,20 @@ static void one_tile(struct slice *s, const struct update *u, size_t at, size_t 
 	if (!u->in_turn) {
 		g = summed(s, u, at, n);
 		if (u->decays)
-			g = decayed(s, u, g, w, varies ? s->tile + 3 * TW_TILE : NULL, n);
+			g = decayed(s, u, g, w, varies ? s->tile + 3 * s->stride : NULL, n);
 		apply(s, u, 0, w, g, at, n);
 		return;
 	}
 	for (uint32_t j = 0; j < u->count; j++) {
 		const float divide = u->c[j]->push.divide;
 
-		g = corrected(s, u, j, w, at, n, s->tile, s->tile + 3 * TW_TILE);
+		g = corrected(s, u, j, w, at, n, s->tile, s->tile + 3 * s->stride);
 		if (!s->plan->staleness->correct && divide != 1.0f) {
 			tw_vec_scale_to(s->tile, 1.0f / divide, g, n);
 			g = s->tile;
 		}
 		if (u->decays)
-			g = decayed(s, u, g, w, varies ? s->tile + 3 * TW_TILE : NULL, n);
+			g = decayed(s, u, g, w, varies ? s->tile + 3 * s->stride : NULL, n);
 		apply(s, u, j, w, g, at, n);
 		w = tw_block_floats(u->next) + at;
 	}

@@ -40,6 +40,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	      tw_verdicts_init(m) == TW_OK && tw_stalled_init(m) == TW_OK;
 	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
 		m->member[k].chunk = NO_CHUNK;
+	m->places[SHARD_HOMELESS] = p->problem.shards;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
 		tw_spans_init(&m->shard[s].twice, heap);

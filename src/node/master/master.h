@@ -96,6 +96,11 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 
 /* master_shards.c */
+/* Does every shard have it?  *lacks is the number of one that had not when it was last asked: it is
+ * asked first, so that as many questions as there are shards cost two walks over them, and not one
+ * each. */
+bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
+			   bool (*has)(const struct master *m, uint32_t shard));
 /* Is some shard kept as it was when it outlived a master? */
 bool tw_master_adopted_any(const struct master *m);
 /* PHASE_GATHER, until every shard is hosted and enough workers are here. */

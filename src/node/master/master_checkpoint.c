@@ -279,10 +279,10 @@ void tw_cut_check(struct master *m, struct tw_context *ctx)
 		return;
 	if (m->cuts.large)
 		put_part(m, ctx);
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (m->cuts.large ? s >= m->cuts.written : !m->shard[s].part)
-			return;
 	if (tw_cut_workers_keep_state(m) && m->cuts.parts_here < tw_master_live(m))
+		return;
+	if (m->cuts.large ? m->cuts.written < m->plan->problem.shards
+			  : !tw_master_every_shard(m, &m->cuts.lacks, tw_cut_has_part))
 		return;
 	save(m, ctx);
 }

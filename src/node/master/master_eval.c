@@ -488,12 +488,15 @@ static struct tw_point label_of(const struct master *m)
 	return l;
 }
 
-static bool all_pinned(const struct master *m)
+static bool keeps_view(const struct master *m, uint32_t shard)
 {
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (!m->shard[s].pinned)
-			return false;
-	return tw_replicas_all(m, REPLICA_PINNED);
+	return m->shard[shard].pinned;
+}
+
+static bool all_pinned(struct master *m)
+{
+	return tw_replicas_all(m, REPLICA_PINNED) &&
+	       tw_master_every_shard(m, &m->eval.lacks, keeps_view);
 }
 
 static bool one_round(const struct master *m)

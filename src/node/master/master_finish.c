@@ -156,6 +156,11 @@ static bool begin_ending(struct master *m, struct tw_context *ctx)
 	return false;
 }
 
+static bool has_counted(const struct master *m, uint32_t shard)
+{
+	return tw_score_has_vector(m, shard) && m->shard[shard].counted;
+}
+
 /* Fetch the final vectors and tallies, then score them. */
 void tw_score_count(struct master *m, struct tw_context *ctx)
 {
@@ -179,10 +184,7 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 		digest_vectors(m);
 		ask_for_vectors(m, ctx);
 	}
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (!tw_score_has_vector(m, s) || !m->shard[s].counted)
-			return;
-	if (!tw_figures_complete(m))
+	if (!tw_figures_complete(m) || !tw_master_every_shard(m, &m->ending.lacks, has_counted))
 		return;
 	if (m->wish.stopping)
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
@@ -245,6 +247,7 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	struct tw_spans twice, all, some;
 	enum tw_status st = TW_OK;
 	uint64_t lost = 0;
+	const bool all_say = counted(m) && !tw_master_rounds(m);
 
 	tw_spans_init(&twice, m->heap);
 	tw_spans_init(&all, m->heap);
@@ -260,9 +263,7 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 		st = tw_spans_unite(&all, &some);
 	t->repeated = tw_spans_total(&twice);
 	t->dealt = tw_spans_total(&all);
-	for (uint32_t s = 0;
-	     s < m->plan->problem.shards && st == TW_OK && counted(m) && !tw_master_rounds(m);
-	     s++) {
+	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK && all_say; s++) {
 		const uint64_t refused = m->shard[s].tally.refused; /* these are not lost */
 		const uint64_t missing =
 			(tw_spans_total(&all) - tw_spans_total(&m->shard[s].applied) + unit - 1) /

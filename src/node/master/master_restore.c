@@ -12,13 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint32_t load_of(const struct master *m, uint32_t node)
+static void count_loads(struct master *m)
 {
-	uint32_t load = 0;
-
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
+		m->server[k].load = 0;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		load += m->shard[s].place != SHARD_HOMELESS && m->shard[s].node == node;
-	return load;
+		if (m->shard[s].place != SHARD_HOMELESS &&
+		    m->shard[s].node <= m->plan->crew.servers)
+			m->server[m->shard[s].node - 1].load++;
 }
 
 /* One that leaves is taken only if there is no other. */
@@ -28,7 +29,7 @@ static bool better(const struct master *m, uint32_t node, uint32_t than)
 
 	if (state != m->server[than - 1].state)
 		return state == SERVER_HERE;
-	return load_of(m, node) < load_of(m, than);
+	return m->server[node - 1].load < m->server[than - 1].load;
 }
 
 /* The cell that computes its stage holds the shard; who had it before lets it go. */
@@ -41,7 +42,7 @@ static void assign_to_cell(struct master *m, struct tw_context *ctx, uint32_t s)
 		tw_master_unhost(ctx, i->node, s, i->incarnation);
 	i->node = c->node;
 	i->boot = c->boot;
-	i->place = SHARD_PENDING;
+	tw_shard_put(m, i, SHARD_PENDING);
 }
 
 static void assign_to_cells(struct master *m, struct tw_context *ctx)
@@ -67,6 +68,7 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 		return;
 	}
 
+	count_loads(m);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		struct shard_info *i = &m->shard[s];
 		uint32_t best = 0;
@@ -80,8 +82,10 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 				best = k + 1;
 		if (!best)
 			return;
+		if (best <= m->plan->crew.servers)
+			m->server[best - 1].load++;
 		i->node = best;
-		i->place = SHARD_PENDING;
+		tw_shard_put(m, i, SHARD_PENDING);
 		pending = true;
 	}
 	if (pending)
@@ -108,7 +112,7 @@ void tw_cut_read_next(struct master *m, struct tw_context *ctx)
 	const size_t *border = m->plan->problem.border;
 	uint64_t here = 0;
 
-	if (m->restart.reading || m->restart.loading)
+	if (m->restart.reading || m->restart.loading || !tw_plan_cut_is_large(m->plan))
 		return;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		here += m->shard[s].host ? m->shard[s].host->bytes : 0;
@@ -518,7 +522,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		i->host_cut = cut;
 		if (cut && !tw_plan_cut_is_large(m->plan))
 			st = assemble(m, src, shards, s, other, &i->host);
-		i->place = SHARD_ASSIGNED;
+		tw_shard_put(m, i, SHARD_ASSIGNED);
 		i->incarnation = tw_master_new_incarnation(m, ctx);
 	}
 	release_sources(m, src, shards);
@@ -534,7 +538,7 @@ static void take_all_from(struct master *m, uint64_t cut)
 
 		if ((i->place != SHARD_HOSTED && i->place != SHARD_ASSIGNED) || i->host_cut == cut)
 			continue;
-		i->place = SHARD_PENDING;
+		tw_shard_put(m, i, SHARD_PENDING);
 		tw_block_drop(i->host);
 		i->host = NULL;
 	}
@@ -570,7 +574,7 @@ static void begin_again(struct master *m, uint64_t cut)
 		if (i->host_cut == cut ||
 		    (i->place != SHARD_ASSIGNED && !(all && i->place == SHARD_HOSTED)))
 			continue;
-		i->place = SHARD_HOMELESS;
+		tw_shard_put(m, i, SHARD_HOMELESS);
 		tw_block_drop(i->host);
 		i->host = NULL;
 	}
@@ -604,7 +608,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status)
 {
 	const bool first = !m->restart.looked;
-	bool pending = false;
+	const bool pending = m->places[SHARD_PENDING];
 
 	if (m->restart.reading) { /* it was asked for first */
 		part_read(m, ctx, cut, parts, count, status);
@@ -612,8 +616,6 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 	}
 	m->restart.loading = false;
 	m->restart.looked = true;
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		pending = pending || m->shard[s].place == SHARD_PENDING;
 	if (status == TW_OK && first && cut) { /* what an earlier master counted */
 		struct tw_master_part x;
 
@@ -635,7 +637,7 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		m->restart.move = MOVE_NONE;
 		for (uint32_t s = 0; s < m->plan->problem.shards && tw_master_rounds(m); s++)
 			if (m->shard[s].place == SHARD_PENDING)
-				m->shard[s].place = SHARD_HOMELESS;
+				tw_shard_put(m, &m->shard[s], SHARD_HOMELESS);
 		if (tw_master_rounds(m))
 			return;
 	}

@@ -80,7 +80,7 @@ static bool drop_shards(struct master *m, uint32_t node)
 
 		if (i->place == SHARD_HOMELESS || i->node != node)
 			continue;
-		i->place = SHARD_HOMELESS;
+		tw_shard_put(m, i, SHARD_HOMELESS);
 		tw_block_drop(i->host);
 		i->host = NULL;
 		lost = true;
@@ -292,7 +292,7 @@ static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *m
 	const uint32_t node = msg->from.node;
 
 	tw_master_heard_survivor(m);
-	i->place = SHARD_ADOPTED;
+	tw_shard_put(m, i, SHARD_ADOPTED);
 	i->node = node;
 	i->incarnation = msg->b.state.version.incarnation;
 	m->server[node - 1].stated++;
@@ -313,9 +313,8 @@ static bool adoptable(const struct master *m, uint32_t node)
 	if (m->phase != PHASE_GATHER || on->left ||
 	    (m->restart.move == MOVE_BEGUN && on->state == SERVER_LEAVING))
 		return false;
-	for (uint32_t s = 0; s < m->plan->problem.shards && tw_master_rounds(m); s++)
-		if (m->shard[s].place == SHARD_PENDING || m->shard[s].place == SHARD_ASSIGNED)
-			return false;
+	if (tw_master_rounds(m) && (m->places[SHARD_PENDING] || m->places[SHARD_ASSIGNED]))
+		return false;
 	return m->restart.history != HISTORY_ROLLED_BACK;
 }
 
@@ -402,7 +401,7 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 				   tw_server_number(i->node), s);
 		return;
 	}
-	i->place = SHARD_HOSTED;
+	tw_shard_put(m, i, SHARD_HOSTED);
 	tw_block_drop(i->host);
 	i->host = NULL;
 	tw_cut_read_next(m, ctx);

@@ -10,6 +10,18 @@
 
 #include <string.h>
 
+bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
+			   bool (*has)(const struct master *m, uint32_t shard))
+{
+	for (uint32_t k = 0; k < m->plan->problem.shards; k++) {
+		if (!has(m, *lacks))
+			return false;
+		if (++*lacks == m->plan->problem.shards)
+			*lacks = 0;
+	}
+	return true;
+}
+
 static bool servers_here(const struct master *m)
 {
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
@@ -22,22 +34,23 @@ static bool servers_here(const struct master *m)
 /* (2) */
 static bool one_state(struct master *m)
 {
-	uint32_t adopted = 0, lost = 0, behind = 0;
+	const bool adopted = tw_master_adopted_any(m);
+	const bool lost = tw_master_assigned(m) < m->plan->problem.shards;
 	uint64_t round = 0;
+	bool behind = false;
 
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
+	for (uint32_t s = 0; adopted && s < m->plan->problem.shards; s++) {
 		const struct shard_info *i = &m->shard[s];
 
-		lost += i->place < SHARD_ASSIGNED;
 		if (i->place != SHARD_ADOPTED)
 			continue;
-		adopted++;
-		behind += i->host_cut != m->restart.generation;
+		behind = behind || i->host_cut != m->restart.generation;
 		if (i->round > round)
 			round = i->round;
 	}
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		behind += m->shard[s].place == SHARD_ADOPTED && m->shard[s].round + 1 < round;
+	for (uint32_t s = 0; adopted && s < m->plan->problem.shards; s++)
+		behind = behind ||
+			 (m->shard[s].place == SHARD_ADOPTED && m->shard[s].round + 1 < round);
 	return !(adopted && (lost || m->optimise)) && !behind && !(m->restart.begun && lost);
 }
 
@@ -46,7 +59,7 @@ static void roll_back(struct master *m, struct tw_context *ctx)
 	m->restart.history = HISTORY_ROLLED_BACK;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		if (m->shard[s].place >= SHARD_ASSIGNED)
-			m->shard[s].place = SHARD_HOMELESS;
+			tw_shard_put(m, &m->shard[s], SHARD_HOMELESS);
 		tw_block_drop(m->shard[s].host);
 		m->shard[s].host = NULL;
 	}
@@ -62,10 +75,7 @@ static void roll_back(struct master *m, struct tw_context *ctx)
 
 bool tw_master_adopted_any(const struct master *m)
 {
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (m->shard[s].place == SHARD_ADOPTED)
-			return true;
-	return false;
+	return m->places[SHARD_ADOPTED];
 }
 
 /* A COMMIT may have reached some shards only: those that have it say what was in it.  One that
@@ -138,7 +148,7 @@ static void agree(struct master *m, struct tw_context *ctx)
 
 void tw_master_gather(struct master *m, struct tw_context *ctx)
 {
-	bool lost = false, waits = false;
+	const uint32_t shards = m->plan->problem.shards;
 
 	if (m->restart.loading || !servers_here(m) || !tw_takeover(m, ctx))
 		return;
@@ -147,14 +157,11 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 		roll_back(m, ctx);
 	if (tw_plan_is_with_stage(m->plan) && tw_cells_misplaced(m))
 		roll_back(m, ctx);
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		lost = lost || m->shard[s].place < SHARD_ASSIGNED;
-		waits = waits || !tw_shard_has_home(&m->shard[s]);
-	}
-	if (lost)
-		tw_cut_assign(m, ctx);
-	if (waits)
+	if (m->places[SHARD_HOSTED] + m->places[SHARD_ADOPTED] < shards) {
+		if (tw_master_assigned(m) < shards)
+			tw_cut_assign(m, ctx);
 		return;
+	}
 	if (!tw_replicas_bring(m, ctx))
 		return;
 	/* once it has begun, `run` pauses when there are too few */
@@ -222,12 +229,15 @@ void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *sample
 	*samples = (all_samples + n / 2) / n;
 }
 
+static bool has_agreed(const struct master *m, uint32_t shard)
+{
+	return m->shard[shard].agreed;
+}
+
 void tw_master_agreed(struct master *m, struct tw_context *ctx)
 {
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (!m->shard[s].agreed)
-			return;
-	if (!tw_replicas_all(m, REPLICA_AGREED))
+	if (!tw_replicas_all(m, REPLICA_AGREED) ||
+	    !tw_master_every_shard(m, &m->restart.lacks, has_agreed))
 		return;
 	if (m->restart.history != HISTORY_KNOWN && rebuild_taken(m) != TW_OK) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the history of a run");
@@ -242,7 +252,7 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 		m->restart.move = MOVE_NONE;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].place == SHARD_ADOPTED)
-			m->shard[s].place = SHARD_HOSTED;
+			tw_shard_put(m, &m->shard[s], SHARD_HOSTED);
 	m->phase = PHASE_RELEASE;
 	if (m->restart.release > tw_now(ctx))
 		tw_timer(ctx, TIMER_RELEASE, m->restart.release - tw_now(ctx));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* master_state.h - what the master knows, in parts; each says what holds in it and who resets it.
  *
- * The files that change a part are named with it.  Sets and counts over members are kept as members
- * change, so that no event walks over all of them. */
+ * The files that change a part are named with it.  Sets and counts over members and shards are kept
+ * as they change, so that no event walks over all of them.  Whether all shards have done something is
+ * asked with tw_master_every_shard, from one on that had not: `lacks` is its number. */
 #ifndef TW_NODE_MASTER_MASTER_STATE_H
 #define TW_NODE_MASTER_MASTER_STATE_H
 
@@ -223,10 +224,11 @@ enum shard_place {
 	SHARD_ASSIGNED, /* HOST was sent */
 	SHARD_HOSTED,
 	SHARD_ADOPTED, /* hosted as it was when it outlived a master, or our belief in it */
+	SHARD_PLACES
 };
 
 struct shard_info {
-	enum shard_place place;
+	enum shard_place place; /* tw_shard_put alone changes it */
 	uint32_t node, incarnation;
 	bool agreed, counted;
 	bool confirmed;          /* it has carried out the last set of verdicts */
@@ -261,6 +263,7 @@ struct server_info {
 	bool left; /* it was told that it may go */
 	uint32_t boot;
 	uint32_t hosted, stated; /* shards it says it holds; those that have reported */
+	uint32_t load;           /* shards that it has or is to have: tw_cut_assign counts */
 };
 
 /* What was dealt and applied before this generation. */
@@ -290,6 +293,7 @@ struct restart {
 	uint64_t generation;    /* see (1) in master_shards.c */
 	uint64_t current;       /* that workers may know: every shard has agreed to it */
 	uint64_t counter, asks; /* of generations and pins; of ASKs */
+	uint32_t lacks;         /* that has not agreed */
 };
 
 /* What the master waits for; tw_master_drive alone sets and clears the timers.  `paused` follows
@@ -512,6 +516,7 @@ struct cuts {
 	uint32_t parts_here;
 	bool large, writing;         /* writing: the store has not answered for the last part */
 	uint32_t asked_for, written; /* (2) */
+	uint32_t lacks;              /* whose part is not here */
 	struct tw_spans closed;      /* at the SNAP */
 	struct tw_master_part asked; /* the master's part, as it was then */
 	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
@@ -554,6 +559,7 @@ struct evaluation {
 	struct view_sums has;    /* of all views that are kept so far, of all replicas */
 	struct tw_point label;
 	int64_t at;
+	uint32_t lacks; /* that keeps no view */
 };
 
 /* Its chunks, what came of evaluations so far, and those that shards were told of ahead of time:
@@ -591,6 +597,7 @@ struct steady {
 struct ending {
 	bool large;
 	uint32_t asked_for, digested;
+	uint32_t lacks; /* whose vector or tally is not here */
 	struct tw_digest *parameters, *buffers;
 };
 
@@ -627,7 +634,8 @@ struct master {
 	struct member *member; /* by slot */
 	struct membership members;
 	struct shard_info *shard;
-	struct server_info *server; /* by server number (node - 1) */
+	uint32_t places[SHARD_PLACES]; /* shards in each place */
+	struct server_info *server;    /* by server number (node - 1) */
 	struct dealing dealing;
 	struct rounds rounds;
 	struct replicas replicas;
@@ -646,6 +654,19 @@ struct master {
 	struct watch watch;
 	struct tw_quantile speeds; /* of the live members whose speed is known */
 };
+
+static inline void tw_shard_put(struct master *m, struct shard_info *i, enum shard_place place)
+{
+	m->places[i->place]--;
+	m->places[place]++;
+	i->place = place;
+}
+
+/* Shards that some node has, or HOST was sent for. */
+static inline uint32_t tw_master_assigned(const struct master *m)
+{
+	return m->places[SHARD_ASSIGNED] + m->places[SHARD_HOSTED] + m->places[SHARD_ADOPTED];
+}
 
 /* Members that are in. */
 static inline uint32_t tw_master_live(const struct master *m)

@@ -98,7 +98,7 @@ static bool is_whole(const struct master *m, uint32_t slot, uint64_t generation,
 static void adopt_from(struct master *m, uint32_t slot, uint64_t generation, uint64_t round)
 {
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		m->shard[s].place = SHARD_ADOPTED;
+		tw_shard_put(m, &m->shard[s], SHARD_ADOPTED);
 		m->shard[s].node = m->member[slot].node;
 	}
 	m->restart.generation = generation;

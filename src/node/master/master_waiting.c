@@ -17,10 +17,7 @@ bool tw_master_too_few(const struct master *m)
 /* Is there a shard without a server?  One that is on its way to one has it. */
 static bool homeless(const struct master *m)
 {
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (m->shard[s].place == SHARD_HOMELESS)
-			return true;
-	return false;
+	return m->places[SHARD_HOMELESS];
 }
 
 /* Is cluster.wait counted for workers to come?  Before training begins: from the first worker on,

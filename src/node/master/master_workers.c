@@ -497,11 +497,7 @@ void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, 
 /* Has this master taken all shards from a checkpoint?  Then workers begin from there, too. */
 static bool began_from_cut(const struct master *m)
 {
-	bool taken = false;
-
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		taken = taken || m->shard[s].place >= SHARD_ASSIGNED;
-	return taken && !tw_master_adopted_any(m);
+	return tw_master_assigned(m) && !tw_master_adopted_any(m);
 }
 
 /* A cell says that it is still here.  True: its worker is not, as far as this master knows. */

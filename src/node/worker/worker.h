@@ -128,6 +128,7 @@ struct worker_building {
 	uint64_t pushed;    /* round of the last push, and 1; 0: none in this generation */
 	uint32_t farewells; /* pushes that took along all that the codec owes */
 	bool reads_again;   /* the parameters that the next push needs are asked for */
+	uint64_t looked; /* the lease that all holders were last looked at for (10 in exchange.h) */
 };
 
 /* --- what is kept ------------------------------------------------------------------------- */
@@ -156,6 +157,7 @@ struct worker_evaluation {
 	struct tw_body_eval what;
 	uint32_t incarnation;      /* of us, when we were asked */
 	struct tw_piece *piece;    /* by holder */
+	uint32_t lacks;            /* a holder whose pinned view was not here */
 	struct tw_block *in, *out; /* a stage's, while it computes: what crosses its cuts */
 };
 

@@ -25,37 +25,51 @@ static void merge_in_time(struct worker *w, const struct held *lease)
 	tw_step_fetched(w);
 }
 
+/* Is everything that was to be asked for here? */
+static bool all_here(const struct worker *w, const struct held *lease, bool due)
+{
+	const struct exchange *x = &w->exchange;
+
+	if (w->plan->traffic.overlap)
+		return !x->blind;
+	if (!tw_exchange_has_all(x))
+		return false;
+	for (uint32_t k = 0; k < x->holders; k++) /* one without a place was not asked */
+		if (due || (tw_worker_rounds(w) && x->holder[k].round != lease->round))
+			return false;
+	return true;
+}
+
 /* Ask for what the lease needs; true: it is all here, or need not be yet. */
 static bool has_parameters(struct worker *w, struct tw_context *ctx, struct held *lease)
 {
 	struct exchange *x = &w->exchange;
 	const bool rounds = tw_worker_rounds(w);
 	/* a fetch that is due while another is under way waits for it, but its worker does not */
-	const bool overlaps = w->plan->traffic.overlap;
-	const bool put_off = overlaps && tw_exchange_asks(x);
+	const bool put_off = w->plan->traffic.overlap && tw_exchange_asks(x);
 	const bool due = w->building.fetch_due && !put_off;
-	bool all = true;
+	const bool anew = due || w->building.looked != lease->id;
+	const uint32_t from = anew ? 0 : x->changed, to = anew ? x->holders : x->unchanged;
 
-	for (uint32_t k = 0; rounds && k < x->holders; k++)
+	for (uint32_t k = from; rounds && k < to; k++)
 		if (x->holder[k].view && x->holder[k].round > lease->round) { /* it is over */
 			tw_worker_drop_lease(w, lease);
 			tw_worker_advance(w, ctx);
 			return false;
 		}
-	for (uint32_t k = 0; k < x->holders; k++) {
+	for (uint32_t k = from; k < to; k++) {
 		struct holder *h = &x->holder[k];
 		const bool past = rounds && h->round != lease->round;
-		const bool old = !h->view || past || due;
 
-		if (old && h->request == TW_REQUEST_NONE && h->known) {
+		if ((!h->view || past || due) && h->request == TW_REQUEST_NONE && h->known) {
 			w->since = tw_now(ctx);
 			tw_exchange_pull(x, ctx, h, lease->round);
 		}
-		if (overlaps ? !h->view : h->request != TW_REQUEST_NONE || old)
-			all = false;
 	}
+	tw_exchange_looked(x);
+	w->building.looked = lease->id;
 	w->building.fetch_due = w->building.fetch_due && put_off;
-	return all || runs_ahead(w, lease);
+	return all_here(w, lease, due) || runs_ahead(w, lease);
 }
 
 /* In a round only a stripe can carry what the codec of one who leaves owes: it works on one more
