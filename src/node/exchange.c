@@ -404,16 +404,20 @@ void tw_exchange_ask_again(struct exchange *x, struct tw_context *ctx, struct ho
 	resend(x, ctx, h, round);
 }
 
-void tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
+bool tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
 		    const uint64_t *round)
 {
+	bool any = false;
+
 	if (node <= x->plan->crew.servers)
 		x->node_down[node] = false;
 	for (uint32_t k = 0; k < x->holders; k++)
 		if (x->holder[k].known && x->holder[k].addr.node == node) {
 			put_down(x, &x->holder[k], false);
 			resend(x, ctx, &x->holder[k], round);
+			any = true;
 		}
+	return any;
 }
 
 /* --- hearing ------------------------------------------------------------------------------ */

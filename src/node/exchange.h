@@ -222,8 +222,8 @@ void tw_exchange_forget_places(struct exchange *x);
 /* Is any holder of this node, or (UINT32_MAX) of any node, out of reach? */
 bool tw_exchange_is_down(const struct exchange *x, uint32_t node);
 void tw_exchange_down(struct exchange *x, uint32_t node);
-/* Its connection was replaced (3). */
-void tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
+/* Its connection was replaced (3).  False: no holder is there. */
+bool tw_exchange_up(struct exchange *x, struct tw_context *ctx, uint32_t node,
 		    const uint64_t *round);
 
 /* A holder says how far its link is closed: what was not applied comes back (7), and what every

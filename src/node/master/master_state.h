@@ -302,7 +302,7 @@ struct waits {
 	bool servers_due; /* servers had time to come */
 	bool patient;     /* servers that are started by hand get cluster.wait to come */
 	bool outlived;    /* a process is here that outlived an earlier master */
-	bool came;        /* a worker has joined this master */
+	bool came;        /* a worker has joined this master, or has told it that it leaves */
 	bool lost;        /* a shard was hosted, and its server went */
 	bool over;        /* one cluster.wait is over, and training has not begun */
 	bool paused;      /* workers are fewer than cluster.min ... */

@@ -378,6 +378,8 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 					 msg->h.flags & TW_FLAG_LEAVE ? TW_LEFT : TW_GONE);
 		return;
 	}
+	m->waits.came =
+		true; /* if only to leave: those who are missing are waited for from now on */
 	if (slot == UINT32_MAX && tw_plan_is_staged(m->plan))
 		tw_cells_down(m, ctx, node); /* others waited with it */
 	/* our welcome was on its way, or a shard has turned it away; if the word is an old one, the

@@ -300,13 +300,17 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 			tw_worker_leave_again(w, ctx);
 	} else if (node == 0) {
 		master_up(w, ctx, boot);
-	} else if (w->me.state != WORKER_OVER && tw_stage_cell_at(w, node) != UINT32_MAX) {
-		tw_stage_reconnected(w, ctx, tw_stage_cell_at(w, node), boot);
 	} else if (w->me.state != WORKER_OVER) {
-		tw_exchange_up(&w->exchange, ctx, node, tw_worker_round(w));
-		if (tw_worker_is_member(w))
+		const uint32_t cell = tw_stage_cell_at(w, node);
+		bool holds;
+
+		if (cell != UINT32_MAX)
+			tw_stage_reconnected(w, ctx, cell, boot);
+		/* another cell of this worker may have the parameters of this one, too */
+		holds = tw_exchange_up(&w->exchange, ctx, node, tw_worker_round(w));
+		if (tw_worker_is_member(w) && (holds || cell == UINT32_MAX))
 			tw_worker_ask_pinned(w, ctx);
-		else
+		else if (!tw_worker_is_member(w) && cell == UINT32_MAX)
 			tw_worker_hello(w, ctx, true);
 	}
 }
