@@ -31,7 +31,7 @@ void tw_eval_close(struct worker *w)
 
 void tw_worker_ask_pinned(struct worker *w, struct tw_context *ctx)
 {
-	if (!w->eval.wanted || w->eval.busy)
+	if (!w->eval.wanted || w->eval.busy || w->eval.incarnation != w->me.id.incarnation)
 		return;
 	drop_pinned(w);
 	for (uint32_t k = 0; k < w->exchange.holders; k++)

@@ -243,7 +243,8 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 		return;
 	places(w, ctx, m);
 	w->leases.asked = true; /* a newcomer is dealt to unasked */
-	w->eval.wanted = w->eval.wanted && w->eval.incarnation == w->me.id.incarnation;
+	/* one that is asked of whom a later welcome makes of us waits for that welcome */
+	w->eval.wanted = w->eval.wanted && w->eval.incarnation >= w->me.id.incarnation;
 	tw_worker_ask_pinned(w, ctx);
 	tw_worker_advance(w, ctx);
 }
