@@ -233,13 +233,14 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (p->link > g->link)
 		tw_shard_worker_close(g, p->link, g->seq, true);
 	tw_shard_clock(s, slot, p->clock);
-	if (!tw_shard_may_read(s, slot, p->round, &whom)) {
+	if (tw_shard_may_read(s, slot, p->round, &whom)) {
+		tw_shard_unpark(s, slot);
+		if (is_unchanged(s, m))
+			tw_shard_answer_unchanged(s, ctx, slot, p->number);
+		else
+			tw_shard_answer(s, ctx, slot, p->number, 0);
+	} else {
 		tw_shard_park(s, ctx, slot, p->number, p->round);
-		return;
 	}
-	tw_shard_unpark(s, slot);
-	if (is_unchanged(s, m))
-		tw_shard_answer_unchanged(s, ctx, slot, p->number);
-	else
-		tw_shard_answer(s, ctx, slot, p->number, 0);
+	tw_shard_release(s, ctx); /* its clock may be what others have waited for */
 }
