@@ -52,60 +52,85 @@ static void say(struct draw *d, const char *format, ...)
 
 struct shape {
 	uint32_t workers, servers, shards;
+	uint32_t stages, cells; /* of a model that is cut; 0: it is not */
+	uint32_t lanes[4];
+	bool with_stage;
 	double span; /* seconds in which faults happen */
 };
 
+static void worker(struct draw *d, const struct shape *c, char out[32])
+{
+	const uint32_t k = below(d, c->workers);
+
+	if (c->cells)
+		snprintf(out, 32, "worker %u.%u", k, below(d, c->cells));
+	else
+		snprintf(out, 32, "worker %u", k);
+}
+
 /* A node, as sim.faults names it. */
-static void node(struct draw *d, const struct shape *c, char out[24])
+static void node(struct draw *d, const struct shape *c, char out[32])
 {
 	const uint32_t k = below(d, 1 + c->servers + c->workers);
 
 	if (k == 0)
-		snprintf(out, 24, "master");
+		snprintf(out, 32, "master");
 	else if (k <= c->servers)
-		snprintf(out, 24, "server %u", k - 1);
+		snprintf(out, 32, "server %u", k - 1);
 	else
-		snprintf(out, 24, "worker %u", k - 1 - c->servers);
+		worker(d, c, out);
 }
 
+/* Some of them before the run has begun. */
 static double moment(struct draw *d, const struct shape *c)
 {
-	return c->span * below(d, 1000) / 1000.0;
+	return (below(d, 5) ? c->span : 0.2) * below(d, 1000) / 1000.0;
+}
+
+/* All workers leave at about the time at which they join. */
+static void all_leave(struct draw *d, const struct shape *c)
+{
+	for (uint32_t k = 0; k < c->workers; k++)
+		say(d, "%s{leave: worker %u%s, at: %.3fs}", k ? ", " : "", k, c->cells ? ".0" : "",
+		    0.3 * below(d, 1000) / 1000.0);
 }
 
 static void one_fault(struct draw *d, const struct shape *c)
 {
-	char a[24], b[24];
+	char a[32], b[32], w[32];
 	const double at = moment(d, c), lasts = moment(d, c) / 2 + 0.001;
 
 	node(d, c, a);
 	node(d, c, b);
-	switch (below(d, 6)) {
+	worker(d, c, w);
+	switch (below(d, 19) % 7) {
 	case 0:
 		say(d, "{crash: %s, at: %.3fs, restart: %.3fs}", a, at, lasts / 2);
 		break;
 	case 1:
-		say(d, "{leave: worker %u, at: %.3fs}", below(d, c->workers), at);
+		say(d, "{leave: %s, at: %.3fs}", w, at);
 		break;
 	case 2:
 		say(d, "{slow: %s, factor: %u, at: %.3fs, lasts: %.3fs}", a, 2 + below(d, 40), at,
 		    lasts);
 		break;
 	case 3:
-		if (strcmp(a, b) != 0 && (strcmp(a, "master") == 0 || strcmp(b, "master") == 0)) {
-			say(d, "{partition: %s, from: %s, at: %.3fs, lasts: %.3fs}", a, b, at,
-			    lasts);
+		if (strcmp(a, b) != 0) {
+			say(d, "{partition: %s, from: %s, at: %.3fs, lasts: %.3fs}", a,
+			    below(d, 6) ? b : "everybody", at, lasts);
 			break;
 		}
 		/* fall through */
 	case 4:
-		say(d, "{crash: worker %u, at: %.3fs}", below(d, c->workers), at);
+		say(d, "{crash: %s, at: %.3fs}", w, at);
+		break;
+	case 5:
+		all_leave(d, c);
 		break;
 	default: /* the master again and again, and somebody who leaves meanwhile */
 		say(d, "{crash: master, at: %.3fs, restart: %.3fs}, ", at, lasts / 8);
 		say(d, "{crash: master, at: %.3fs, restart: %.3fs}, ", at + lasts / 7, lasts / 9);
-		say(d, "{leave: worker %u, at: %.3fs}", below(d, c->workers),
-		    at + lasts / 8 * (below(d, 100) / 50.0));
+		say(d, "{leave: %s, at: %.3fs}", w, at + lasts / 8 * (below(d, 100) / 50.0));
 	}
 }
 
@@ -117,7 +142,8 @@ static void faults(struct draw *d, const struct shape *c)
 		say(d,
 		    "  random: {crashes: %u, partitions: %u, resets: %u, slow: %u, seed: %u, "
 		    "span: %.3fs}\n",
-		    below(d, 6), below(d, 3), below(d, 4), below(d, 3), below(d, 1000000), c->span);
+		    below(d, 6), below(d, below(d, 4) ? 3 : 20), below(d, 4), below(d, 3),
+		    below(d, 1000000), c->span);
 	if (!count)
 		return;
 	say(d, "  faults: [");
@@ -204,11 +230,36 @@ static void deltas_at_once(struct draw *d, const struct shape *c)
 		   "merge: elastic, alpha: 0.2, outer: {rule: add, scale: 1}"));
 }
 
+/* A model that is cut: several workers, or one whose nodes hold the parameters, too. */
+static void pipeline(struct draw *d, const struct shape *c)
+{
+	const char *alone = ONE_OF(d, char *, "name: gpipe", "name: pipedream",
+				   "name: pipedream-flush", "name: pipedream-2bw",
+				   "gate: async, pipeline: {schedule: pipedream, vertical: true}");
+
+	d->push = 1;
+	say(d, "strategy: {%s}\n",
+	    c->with_stage
+		    ? alone
+		    : ONE_OF(d, char *, "name: gpipe", "name: pipedream", "name: pipedream-flush",
+			     "gate: async, pipeline: gpipe",
+			     "gate: backup, extra: 1, pipeline: 1f1b-flush",
+			     "gate: ssp, lead: 1, pipeline: pipedream",
+			     "gate: ssp, lead: 0, pipeline: 1f1b-flush",
+			     "gate: softsync, collect: 2, pipeline: pipedream",
+			     "gate: async, pipeline: {schedule: pipedream, stash: false}, codec: "
+			     "{act: int8}"));
+}
+
 /* A preset as it is, or with options that change who waits for whom. */
 static void strategy(struct draw *d, const struct shape *c)
 {
 	size_t count = 0;
 
+	if (c->cells) {
+		pipeline(d, c);
+		return;
+	}
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
 		count += has_servers(p) && !has_optimiser(p) && !has_stages(p);
 	d->push = 5;
@@ -292,7 +343,8 @@ static void strategy(struct draw *d, const struct shape *c)
 static void data(struct draw *d, const struct shape *c)
 {
 	const uint32_t samples = ONE_OF(d, uint32_t, 48, 64, 100, 256);
-	const uint32_t accumulate = below(d, 4) ? 1 : 2;
+	/* rounds of stages need as many as there are lanes */
+	const uint32_t accumulate = c->cells ? ONE_OF(d, uint32_t, 1, 4, 4) : below(d, 4) ? 1 : 2;
 
 	if (below(d, 6) == 0)
 		say(d, "data: {samples: %u, global_batch: %u, accumulate: %u}\n", samples,
@@ -341,14 +393,51 @@ static void codec(struct draw *d)
 		memcpy(d->out, with, sizeof with);
 }
 
+/* One in five has a model that is cut into stages, most of these with lanes. */
+static void cut(struct draw *d, struct shape *c)
+{
+	if (below(d, 5))
+		return;
+	c->stages = 2 + below(d, 3);
+	c->with_stage = below(d, 2);
+	c->workers = c->with_stage ? 1 : ONE_OF(d, uint32_t, 1, 2, 2, 3);
+	c->servers = c->with_stage ? 0 : c->servers;
+	c->shards = c->stages + 1 + below(d, 4);
+	for (uint32_t k = 0; k < c->stages; k++) {
+		c->lanes[k] = ONE_OF(d, uint32_t, 1, 1, 2, 3);
+		c->cells += c->lanes[k];
+	}
+}
+
+static void cluster(struct draw *d, const struct shape *c)
+{
+	say(d, "cluster: {workers: %u, shards: %u, ", c->workers, c->shards);
+	if (c->with_stage)
+		say(d, "place: with-stage, ");
+	else
+		say(d, "servers: %u, ", c->servers);
+	for (uint32_t k = 0; k < c->stages; k++)
+		say(d, "%s%u%s", k ? ", " : "lanes: [", c->lanes[k],
+		    k + 1 < c->stages ? "" : "], ");
+}
+
+static struct shape shape(struct draw *d)
+{
+	const uint32_t many = 20 + below(d, 300);
+	const uint32_t shards = below(d, 50) ? ONE_OF(d, uint32_t, 1, 2, 3, 5, 7) : many;
+	struct shape c = { .workers = 1 + below(d, 8),
+			   .servers = 1 + below(d, shards < 3 ? shards : 3),
+			   .shards = shards,
+			   .span = ONE_OF(d, double, 0.6, 2, 8, 30) };
+
+	cut(d, &c);
+	return c;
+}
+
 void wild_describe(uint64_t seed, char out[WILD_TEXT])
 {
 	struct draw d = { .seed = seed, .out = out };
-	const uint32_t shards = ONE_OF(&d, uint32_t, 1, 2, 3, 5, 7);
-	const struct shape c = { .workers = 1 + below(&d, 8),
-				 .servers = 1 + below(&d, shards < 3 ? shards : 3),
-				 .shards = shards,
-				 .span = ONE_OF(&d, double, 0.6, 2, 8, 30) };
+	const struct shape c = shape(&d);
 	const uint32_t least = below(&d, 3) ? 1 : 1 + below(&d, c.workers);
 
 	out[0] = '\0';
@@ -356,17 +445,17 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	if (!d.update)
 		say(&d, "update: {rate: 0.01%s}\n", d.state ? ", rule: adam" : "");
 	data(&d, &c);
-	say(&d, "model: {quadratic: {dimension: %u, noise: 0.1, buffers: %u}}\n",
-	    ONE_OF(&d, uint32_t, 8, 13, 50, 200), below(&d, 3) ? 0 : 5);
+	say(&d, "model: {quadratic: {dimension: %u, noise: 0.1, buffers: %u%s}}\n",
+	    ONE_OF(&d, uint32_t, 8, 13, 50, 200) + c.shards, below(&d, 3) || c.stages ? 0 : 5,
+	    c.stages ? ", stages: 5" : "");
 	say(&d, "train: {epochs: %g, seed: %u, evaluate: %g}\n", ONE_OF(&d, double, 0.5, 1, 2, 2.7),
 	    1 + below(&d, 1000), ONE_OF(&d, double, 0, 0.3, 1));
-	say(&d,
-	    "cluster: {workers: %u, servers: %u, shards: %u, min: %u, wait: %us, limit: %us, "
-	    "stuck: %us}\n",
-	    c.workers, c.servers, shards, least, ONE_OF(&d, uint32_t, 5, 30, 60),
-	    ONE_OF(&d, uint32_t, 3, 15), ONE_OF(&d, uint32_t, 0, 0, 0, 2));
+	cluster(&d, &c);
+	say(&d, "min: %u, wait: %us, limit: %us, stuck: %us}\n", least,
+	    ONE_OF(&d, uint32_t, 5, 30, 60), ONE_OF(&d, uint32_t, 3, 15),
+	    ONE_OF(&d, uint32_t, 0, 0, 0, 2));
 	say(&d, "checkpoint: {every: %gs, cut: %s}\n", ONE_OF(&d, double, 0, 0.5, 1, 5, 60),
-	    ONE_OF(&d, char *, "drain", "running"));
+	    c.with_stage ? "drain" : ONE_OF(&d, char *, "drain", "running"));
 	say(&d, "sim:\n  compute: {law: %s, mean: 100ms}\n",
 	    ONE_OF(&d, char *, "constant", "uniform", "exponential"));
 	say(&d, "  latency: %s\n", ONE_OF(&d, char *, "0s", "100us", "5ms", "50ms"));
@@ -466,6 +555,15 @@ static struct tw_job *read_wild(const char *text, struct tw_engine **engine, str
 	return NULL;
 }
 
+/* May all workers go without a word, before they have joined? */
+static bool may_vanish(const struct tw_job *job)
+{
+	for (size_t k = 0; k < job->faults; k++)
+		if (job->fault[k].kind == TW_FAULT_CRASH && job->fault[k].lasts < 0)
+			return true;
+	return job->sim.random_crashes;
+}
+
 /* Everybody but one may be gone, steps and messages may be slow, and each fault costs time: the
  * work of the run by one worker, and what one may wait for whom. */
 static int64_t longest(const struct tw_job *job)
@@ -485,7 +583,9 @@ static int64_t longest(const struct tw_job *job)
 	/* in rounds each step may be followed by a checkpoint */
 	const double cut =
 		p->checkpoint.drain && p->checkpoint.every ? (double)s->save_time / 1e9 + 0.2 : 0.0;
-	const double step = 0.5 + cut + 2 * send + apply + 4 * way;
+	/* where the model is cut, a batch passes all its stages, there and back */
+	const uint32_t cells = tw_plan_cells(p);
+	const double step = (0.5 + cut + 2 * send + apply + 4 * way) * cells;
 	const double steps =
 		(double)p->dealing.positions / (p->dealing.batch ? p->dealing.batch : 1) + 20;
 	const double faults = (double)(s->random_crashes + s->random_partitions + s->random_resets +
@@ -525,6 +625,7 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 	c = (struct tw_cluster){ .seat = cast.seat,
 				 .seats = cast.seats,
 				 .nodes = tw_placement_nodes(&job->plan),
+				 .cells = tw_plan_cells(&job->plan),
 				 .seed = job->plan.seed,
 				 .engine = engine,
 				 .store = watcher_store(w),
@@ -541,7 +642,7 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 		watcher_judge(w, &ran.totals);
 	else if (!may_stop(job) ||
 		 /* the first master waits for its first worker as long as it takes */
-		 (end->status != TW_INTERRUPTED && watcher_saw_worker(w)))
+		 (end->status != TW_INTERRUPTED && (watcher_saw_worker(w) || !may_vanish(job))))
 		watcher_complain(w, "it ended as %s at %.3f s: %.200s", tw_status_name(end->status),
 				 (double)end->virtual_ns / 1e9, ran.error.text);
 	right = !watcher_wrong(w);
