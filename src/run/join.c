@@ -78,19 +78,37 @@ static enum tw_status ask_job(const struct join *j, struct tw_tcp_options *o,
 	return status;
 }
 
+/* The master was restarted with another job while it was asked: let the old one go and ask again. */
+static bool ask_again(const struct join *j, enum tw_status status, struct tw_job **job,
+		      struct tw_error *why)
+{
+	if (status != TW_CANCELLED)
+		return false;
+	tw_log_line(j->q->log, TW_WARNING, "join", "%s: asking for it from the beginning",
+		    why->text);
+	tw_job_free(*job);
+	*job = NULL;
+	*why = (struct tw_error){ .status = TW_OK };
+	return true;
+}
+
 /* The job and its data, from the master or from what is here. */
 static enum tw_status get_job(struct join *j, struct tw_error *why)
 {
 	struct tw_tcp_options o;
-	struct tw_tcp_ask *ask = NULL;
 	struct tw_tcp_facts facts;
-	enum tw_status status = ask_job(j, &o, &ask, &facts, &j->job, why);
+	enum tw_status status;
 
-	if (status == TW_OK)
-		status =
-			tw_transfer_open_engine(j->job, &j->q->paths, &facts.data, facts.data_bytes,
-						tw_tcp_ask_data, ask, j->q->log, &j->engine, why);
-	tw_tcp_ask_close(ask);
+	do {
+		struct tw_tcp_ask *ask = NULL;
+
+		status = ask_job(j, &o, &ask, &facts, &j->job, why);
+		if (status == TW_OK)
+			status = tw_transfer_open_engine(j->job, &j->q->paths, &facts.data,
+							 facts.data_bytes, tw_tcp_ask_data, ask,
+							 j->q->log, &j->engine, why);
+		tw_tcp_ask_close(ask);
+	} while (ask_again(j, status, &j->job, why));
 	return status;
 }
 
@@ -98,14 +116,18 @@ static enum tw_status get_job(struct join *j, struct tw_error *why)
 static enum tw_status learn_rate(struct join *j, struct tw_error *why)
 {
 	struct tw_tcp_options o;
-	struct tw_tcp_ask *ask = NULL;
 	struct tw_tcp_facts facts;
 	struct tw_job *now = NULL;
-	const enum tw_status status = ask_job(j, &o, &ask, &facts, &now, why);
+	enum tw_status status;
 
+	do {
+		struct tw_tcp_ask *ask = NULL;
+
+		status = ask_job(j, &o, &ask, &facts, &now, why);
+		tw_tcp_ask_close(ask);
+	} while (ask_again(j, status, &now, why));
 	if (status == TW_OK)
 		tw_job_set_rate(j->job, now->update.schedule.rate);
-	tw_tcp_ask_close(ask);
 	tw_job_free(now);
 	return status;
 }

@@ -2,7 +2,12 @@
 /* tcp_fetch_job.c - a joiner that knows nothing yet asks the master for the job and its data set.
  *
  * One connection, one question at a time; it waits for the answer, because there is nothing else
- * that this process could do. */
+ * that this process could do.
+ *
+ *  (1) a question is asked again, over a new connection, until it is answered or has been open for
+ *      the user's patience.
+ *  (2) all answers are of one run, job and data set: if the master that comes back has others, the
+ *      questions asked before it count for nothing (TW_CANCELLED). */
 #include "world/tcp_inner.h"
 
 #include <errno.h>
@@ -25,9 +30,12 @@ struct tw_tcp_ask {
 	struct tw_reader_owner owner;
 	struct tw_msg_pool messages;
 	struct tw_msg *answer;
-	struct tw_tcp_facts facts;
+	struct tw_tcp_facts facts; /* once greeted */
 	char where[TW_ADDRESS_TEXT];
-	bool over; /* the run is: it asks for the model */
+	int64_t began; /* since when the present question is open */
+	unsigned attempt;
+	bool greeted; /* by a master, now or before */
+	bool over;    /* the run is: it asks for the model */
 };
 
 static struct tw_msg *new_msg(void *arg)
@@ -75,6 +83,14 @@ static bool interrupted(const struct tw_tcp_ask *a)
 	return a->o->interrupted && *a->o->interrupted;
 }
 
+/* Until when to wait for what begins now. */
+static int64_t deadline(const struct tw_tcp_ask *a)
+{
+	const int64_t answer = tw_tcp_now() + ANSWER_TIME, last = a->began + a->o->patience;
+
+	return a->o->patience && last < answer ? last : answer;
+}
+
 /* Wait until the socket may be used; false: time is up or the user is. */
 static bool wait_for(const struct tw_tcp_ask *a, short events, int64_t until)
 {
@@ -103,7 +119,7 @@ static const char *broken(const struct tw_tcp_ask *a)
 static enum tw_status exchange(struct tw_tcp_ask *a, struct tw_msg *m, struct tw_msg **answer,
 			       struct tw_error *why)
 {
-	const int64_t until = tw_tcp_now() + ANSWER_TIME;
+	const int64_t began = tw_tcp_now(), until = deadline(a);
 
 	tw_writer_add(a->writer, m);
 	for (;;) {
@@ -120,10 +136,10 @@ static enum tw_status exchange(struct tw_tcp_ask *a, struct tw_msg *m, struct tw
 		if (r == TW_FLOW_WAIT &&
 		    !wait_for(a, (short)(POLLIN | (tw_writer_busy(a->writer) ? POLLOUT : 0)),
 			      until))
-			return tw_fail(why, interrupted(a) ? TW_INTERRUPTED : TW_IO,
-				       interrupted(a) ? "interrupted"
-						      : "%s gave no answer in %.0f s",
-				       a->where, (double)ANSWER_TIME / (double)TW_SECOND);
+			return tw_fail(
+				why, interrupted(a) ? TW_INTERRUPTED : TW_IO,
+				interrupted(a) ? "interrupted" : "%s gave no answer in %.1f s",
+				a->where, (double)(tw_tcp_now() - began) / (double)TW_SECOND);
 	}
 	*answer = a->answer;
 	a->answer = NULL;
@@ -153,12 +169,12 @@ static struct tw_msg *question(struct tw_tcp_ask *a, enum tw_type type)
 	return m;
 }
 
-static enum tw_status connect_to(struct tw_tcp_ask *a, unsigned attempt, struct tw_error *why)
+static enum tw_status connect_to(struct tw_tcp_ask *a, struct tw_error *why)
 {
-	const int64_t until = tw_tcp_now() + ANSWER_TIME;
+	const int64_t until = deadline(a);
 	int fd, error = 0;
 	socklen_t len = sizeof error;
-	enum tw_status status = tw_address_dial(a->o->master, attempt, &fd, why);
+	enum tw_status status = tw_address_dial(a->o->master, a->attempt++, &fd, why);
 
 	if (status != TW_OK)
 		return status;
@@ -185,6 +201,31 @@ static enum tw_status connect_to(struct tw_tcp_ask *a, unsigned attempt, struct 
 	}
 }
 
+static bool same_facts(const struct tw_tcp_facts *a, const struct tw_tcp_facts *b)
+{
+	return a->run == b->run && a->data_bytes == b->data_bytes && a->servers == b->servers &&
+	       tw_sha_same(&a->job, &b->job) && tw_sha_same(&a->layout, &b->layout) &&
+	       tw_sha_same(&a->data, &b->data);
+}
+
+static enum tw_status take_terms(struct tw_tcp_ask *a, const struct tw_body_terms *b,
+				 struct tw_error *why)
+{
+	const struct tw_tcp_facts facts = { .run = b->run,
+					    .job = b->job,
+					    .layout = b->layout,
+					    .data = b->data,
+					    .data_bytes = b->data_bytes,
+					    .servers = b->servers };
+
+	if (a->greeted && !same_facts(&a->facts, &facts)) /* (2) */
+		return tw_fail(why, TW_CANCELLED, "%s now has another run, job or data set",
+			       a->where);
+	a->facts = facts;
+	a->greeted = true;
+	return TW_OK;
+}
+
 static enum tw_status greet(struct tw_tcp_ask *a, struct tw_error *why)
 {
 	struct tw_msg *m = question(a, TW_GREET), *answer = NULL;
@@ -205,12 +246,7 @@ static enum tw_status greet(struct tw_tcp_ask *a, struct tw_error *why)
 		status = tw_fail(why, TW_BAD_BYTES, "%s answers with %s", a->where,
 				 tw_type_name(answer->h.type));
 	else
-		a->facts = (struct tw_tcp_facts){ .run = answer->b.terms.run,
-						  .job = answer->b.terms.job,
-						  .layout = answer->b.terms.layout,
-						  .data = answer->b.terms.data,
-						  .data_bytes = answer->b.terms.data_bytes,
-						  .servers = answer->b.terms.servers };
+		status = take_terms(a, &answer->b.terms, why);
 	free_msg(a, answer);
 	return status;
 }
@@ -230,7 +266,7 @@ static void let_go(struct tw_tcp_ask *a)
 	a->stream = NULL;
 }
 
-static enum tw_status try_once(struct tw_tcp_ask *a, unsigned attempt, struct tw_error *why)
+static enum tw_status open_connection(struct tw_tcp_ask *a, struct tw_error *why)
 {
 	enum tw_status status;
 
@@ -248,16 +284,93 @@ static enum tw_status try_once(struct tw_tcp_ask *a, unsigned attempt, struct tw
 		tw_writer_trust(a->writer);
 		tw_reader_trust(a->reader);
 	}
-	status = connect_to(a, attempt, why);
+	status = connect_to(a, why);
 	return status == TW_OK ? greet(a, why) : status;
+}
+
+/* Connect if need be, and ask for `what`, unless it is NULL. */
+static enum tw_status ask_once(struct tw_tcp_ask *a, const struct tw_body_data *what,
+			       struct tw_msg **answer, struct tw_error *why)
+{
+	const enum tw_status status = a->stream ? TW_OK : open_connection(a, why);
+	struct tw_msg *m;
+
+	if (status != TW_OK || !what)
+		return status;
+	m = question(a, TW_DATA);
+	if (!m)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a request");
+	m->b.data = *what;
+	return exchange(a, m, answer, why);
+}
+
+static bool patience_is_over(const struct tw_tcp_ask *a)
+{
+	return a->o->patience && tw_tcp_now() - a->began >= a->o->patience;
+}
+
+struct backoff {
+	int64_t pause, said;
+};
+
+static void say_waiting(const struct tw_tcp_ask *a, const char *cause, struct backoff *b)
+{
+	const int64_t now = tw_tcp_now();
+
+	if (b->said && now - b->said <= 5 * TW_SECOND)
+		return;
+	b->said = now;
+	tw_log_line(a->o->log, TW_WARNING, "join", "%s (%.0f s): %s; trying again",
+		    a->greeted ? "waiting for the master to send the job and its data"
+			       : "no master yet",
+		    (double)(now - a->began) / (double)TW_SECOND, cause);
+}
+
+/* Wait before the next attempt.  False: there is no time for another. */
+static bool wait_a_while(const struct tw_tcp_ask *a, const char *cause, struct backoff *b)
+{
+	const int64_t left = a->began + a->o->patience - tw_tcp_now();
+	const int64_t wait = a->o->patience && left < b->pause ? left : b->pause;
+
+	if (patience_is_over(a))
+		return false;
+	say_waiting(a, cause, b);
+	if (wait > 0)
+		nanosleep(&(struct timespec){ .tv_nsec = wait < TW_SECOND ? wait : TW_SECOND - 1 },
+			  NULL);
+	b->pause = b->pause * 2 < TW_SECOND ? b->pause * 2 : TW_SECOND;
+	return !patience_is_over(a);
+}
+
+/* (1) */
+static enum tw_status keep_asking(struct tw_tcp_ask *a, const struct tw_body_data *what,
+				  struct tw_msg **answer, struct tw_error *why)
+{
+	const bool once = a->over && what; /* no other master will have this model */
+	struct backoff b = { .pause = BACKOFF_FIRST };
+
+	a->began = tw_tcp_now();
+	for (;;) {
+		struct tw_error now = { 0 };
+		const enum tw_status status = ask_once(a, what, answer, &now);
+
+		if (status == TW_OK)
+			return TW_OK;
+		if (status == TW_IO)
+			let_go(a);
+		if (interrupted(a))
+			return tw_fail(
+				why, TW_INTERRUPTED, "%s%s",
+				now.status == TW_INTERRUPTED ? "" : "interrupted: ", now.text);
+		if (status != TW_IO || once || !wait_a_while(a, now.text, &b))
+			return tw_fail(why, status, "%s", now.text);
+	}
 }
 
 static enum tw_status ask(const struct tw_tcp_options *o, bool over, struct tw_tcp_ask **out,
 			  struct tw_tcp_facts *facts, struct tw_error *why)
 {
 	struct tw_tcp_ask *a = tw_heap_zeros(o->heap, sizeof *a);
-	const int64_t began = tw_tcp_now();
-	int64_t said = 0, pause = BACKOFF_FIRST;
 	enum tw_status status;
 
 	*out = NULL;
@@ -268,34 +381,10 @@ static enum tw_status ask(const struct tw_tcp_options *o, bool over, struct tw_t
 	a->over = over;
 	tw_msg_pool_init(&a->messages, o->heap, sizeof(struct tw_msg), 0, 2);
 	tw_address_text(o->master, a->where);
-	for (unsigned attempt = 0;; attempt++) {
-		struct tw_error now = { 0 };
-
-		status = try_once(a, attempt, &now);
-		if (status == TW_OK)
-			break;
-		let_go(a);
-		if (status != TW_IO || interrupted(a) ||
-		    (o->patience && tw_tcp_now() - began > o->patience)) {
-			status = interrupted(a) ? TW_INTERRUPTED : status;
-			tw_fail(why, status, "%s%s",
-				interrupted(a) && now.status != TW_INTERRUPTED ? "interrupted: "
-									       : "",
-				now.text);
-			tw_msg_pool_release(&a->messages);
-			a->heap->put(a->heap, a);
-			return status;
-		}
-		if (!said || tw_tcp_now() - said > 5 * TW_SECOND) {
-			said = tw_tcp_now();
-			tw_log_line(o->log, TW_WARNING, "join",
-				    "no master yet (%.0f s): %s; trying again",
-				    (double)(said - began) / (double)TW_SECOND, now.text);
-		}
-		nanosleep(
-			&(struct timespec){ .tv_nsec = pause < TW_SECOND ? pause : TW_SECOND - 1 },
-			NULL);
-		pause = pause * 2 < TW_SECOND ? pause * 2 : TW_SECOND;
+	status = keep_asking(a, NULL, NULL, why);
+	if (status != TW_OK) {
+		tw_tcp_ask_close(a);
+		return status;
 	}
 	*facts = a->facts;
 	*out = a;
@@ -315,13 +404,10 @@ static enum tw_status fetch(struct tw_tcp_ask *a, enum tw_data_what what, uint64
 
 	while (bytes) {
 		const size_t n = bytes < PIECE ? bytes : PIECE;
-		struct tw_msg *m = question(a, TW_DATA), *answer = NULL;
-		enum tw_status status;
+		const struct tw_body_data piece = { .what = what, .from = from, .bytes = n };
+		struct tw_msg *answer = NULL;
+		const enum tw_status status = keep_asking(a, &piece, &answer, why);
 
-		if (!m)
-			return tw_fail(why, TW_NO_MEMORY, "no memory for a request");
-		m->b.data = (struct tw_body_data){ .what = what, .from = from, .bytes = n };
-		status = exchange(a, m, &answer, why);
 		if (status != TW_OK)
 			return status;
 		if (answer->h.type != TW_DATA || answer->h.payload != n ||
@@ -343,15 +429,13 @@ enum tw_status tw_tcp_ask_job(struct tw_tcp_ask *a, char **text, size_t *bytes,
 			      struct tw_error *why)
 {
 	/* its length is the first thing that is asked for: zero bytes of it say so */
-	struct tw_msg *m = question(a, TW_DATA), *answer = NULL;
+	const struct tw_body_data length = { .what = TW_DATA_JOB };
+	struct tw_msg *answer = NULL;
 	enum tw_status status;
 	size_t n;
 
 	*text = NULL;
-	if (!m)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for a request");
-	m->b.data = (struct tw_body_data){ .what = TW_DATA_JOB };
-	status = exchange(a, m, &answer, why);
+	status = keep_asking(a, &length, &answer, why);
 	if (status != TW_OK)
 		return status;
 	n = answer->h.type == TW_DATA ? answer->b.data.bytes : 0;

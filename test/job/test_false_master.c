@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_false_master.c - a master that lies to who joins it: about paths, data and the model. */
+/* test_false_master.c - a master that lies to who joins it, about paths, data and the model; and one
+ * that dies, or falls silent, while it is asked for them. */
 #include "actor/message.h"
 #include "spec/field.h"
+#include "metrics/progress.h"
 #include "run/join.h"
 #include "job/reading.h"
 #include "model/safetensors.h"
@@ -32,12 +34,30 @@ struct liar {
 	const uint8_t *set, *model;
 	uint64_t set_bytes, model_bytes; /* as announced */
 	uint64_t model_there;            /* then it hangs up */
+	const char *next_job;            /* of its next run, once it has hung up; NULL: the same */
+	bool silent;                     /* it accepts, and says nothing */
+	int deaths;       /* it hangs up at so many questions, each time they are new; -1: at all */
+	int64_t patience; /* of the joiner; 0: five seconds */
 	/* what happened */
 	int listener;
 	uint16_t port;
 	pthread_t thread;
 	atomic_int models, sets; /* questions */
+	atomic_int asked, died;
 };
+
+static bool dies(struct liar *l)
+{
+	const bool now = l->deaths < 0 || (l->died < l->deaths && l->asked++ % 2 == 0);
+
+	l->died += now;
+	return now;
+}
+
+static const char *job_of(const struct liar *l)
+{
+	return l->died && l->next_job ? l->next_job : l->job;
+}
 
 static bool take(int fd, void *to, size_t n)
 {
@@ -102,7 +122,7 @@ static void say_terms(struct liar *l, int fd, const struct tw_body_greet *g)
 		.own_boot = 1,
 		.master = 1,
 		.servers = 1,
-		.run = 77,
+		.run = job_of(l) == l->job ? 77 : 78,
 		.job = g->job,
 		.layout = g->layout,
 		.data = asks ? l->data : g->data,
@@ -118,14 +138,16 @@ static void say_terms(struct liar *l, int fd, const struct tw_body_greet *g)
 static bool give(struct liar *l, int fd, const struct tw_body_data *b)
 {
 	struct tw_msg m = { .h.type = TW_DATA, .b.data = *b };
-	const uint8_t *from = b->what == TW_DATA_JOB   ? (const uint8_t *)l->job
+	const uint8_t *from = b->what == TW_DATA_JOB   ? (const uint8_t *)job_of(l)
 			      : b->what == TW_DATA_SET ? l->set
 						       : l->model;
 
 	if (b->what == TW_DATA_JOB && !b->bytes)
-		m.b.data.bytes = strlen(l->job);
+		m.b.data.bytes = strlen(job_of(l));
 	l->sets += b->what == TW_DATA_SET;
 	l->models += b->what == TW_DATA_MODEL;
+	if (b->what != TW_DATA_MODEL && dies(l))
+		return false;
 	if (b->what == TW_DATA_MODEL && b->from + b->bytes > l->model_there)
 		return false;
 	say(fd, &m, from + b->from, b->bytes);
@@ -150,6 +172,10 @@ static void *talk(void *arg)
 
 	free(both);
 	while (good && hear(fd, &m)) {
+		if (l->silent) {
+			forget(&m);
+			continue;
+		}
 		if (m.h.type == TW_GREET)
 			say_terms(l, fd, &m.b.greet);
 		if (m.h.type == TW_GREET && !(m.b.greet.flags & TW_GREET_ASK))
@@ -166,10 +192,10 @@ static void *talk(void *arg)
 static void *listen_to_all(void *arg)
 {
 	struct liar *l = arg;
-	pthread_t thread[16];
+	pthread_t thread[64];
 	int threads = 0, fd;
 
-	while ((fd = accept(l->listener, NULL, NULL)) >= 0 && threads < 16) {
+	while ((fd = accept(l->listener, NULL, NULL)) >= 0 && threads < 64) {
 		void **both = malloc(2 * sizeof *both);
 
 		both[0] = l;
@@ -209,7 +235,7 @@ static enum tw_status join(struct liar *l, const char *save, struct tw_error *wh
 	const struct tw_join_request q = {
 		.master = &master,
 		.net = &net,
-		.patience = 5 * TW_SECOND,
+		.patience = l->patience ? l->patience : 5 * TW_SECOND,
 		.log = &(struct tw_log){ 0 },
 		.master_fd = -1,
 		.wish = TW_NODE_NEW,
@@ -360,6 +386,69 @@ static void named_files_are_not_read(void **state)
 	close(watch);
 }
 
+/* --- deaths ----------------------------------------------------------------------------------- */
+
+/* It dies at each question for the job once, and comes back. */
+static void a_master_that_comes_back_is_asked_again(void **state)
+{
+	static const char *const jobs[] = {
+		"data: {samples: 4096, batch: 4}\nmodel: {quadratic: {dimension: 20}}\n",
+		"data: {samples: 4096, batch: 4}\nmodel: {quadratic: {dimension: 30}}\n",
+	};
+
+	for (int other = 0; other < 2; other++)
+		for (int deaths = 0; deaths < 3; deaths++) {
+			struct liar l = { .job = jobs[0],
+					  .next_job = other ? jobs[1] : NULL,
+					  .deaths = deaths };
+			struct tw_error why;
+
+			l.patience = 60 * TW_SECOND;
+			if (join(&l, NULL, &why) != TW_OK)
+				fail_msg("%d deaths: %s", deaths, why.text);
+			assert_int_equal(l.died, deaths);
+		}
+}
+
+/* The same in the middle of a data set: what follows is judged as if nothing had happened. */
+static void data_is_asked_for_again(void **state)
+{
+	static const uint8_t set[40000] = "not a set either";
+	struct liar l = { .job = "data: {source: npy, x: x, y: y, batch: 1}\n"
+				 "model: {layers: [linear 2]}\n",
+			  .set = set,
+			  .set_bytes = sizeof set,
+			  .deaths = 3,
+			  .patience = 60 * TW_SECOND };
+	struct tw_error why;
+
+	l.data.b[0] = 1;
+	if (join(&l, NULL, &why) != TW_BAD_BYTES)
+		fail_msg("%s", why.text);
+	assert_int_equal(l.died, 3); /* length, job, data */
+	assert_true(l.sets > 1);
+}
+
+/* Who does not come back, and who never answers, is given up when the user's patience is over. */
+static void patience_ends(void **state)
+{
+	for (int silent = 0; silent < 2; silent++) {
+		struct liar l = { .job = "data: {samples: 4096, batch: 4}\n"
+					 "model: {quadratic: {dimension: 20}}\n",
+				  .deaths = -1,
+				  .silent = silent,
+				  .patience = TW_SECOND / 2 };
+		const int64_t began = tw_clock();
+		struct tw_error why;
+
+		assert_int_equal(join(&l, NULL, &why), TW_IO);
+		assert_non_null(strstr(why.text,
+				       silent ? "gave no answer in" : "it closed the connection"));
+		assert_true(tw_clock() - began < 15 * TW_SECOND);
+		assert_true(silent || l.died > 1);
+	}
+}
+
 static int setup(void **state)
 {
 	if (scratch_make(state) || setenv("XDG_CACHE_HOME", path_of("cache"), 1))
@@ -372,6 +461,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(models_are_checked),
 		cmocka_unit_test(named_files_are_not_read),
+		cmocka_unit_test(a_master_that_comes_back_is_asked_again),
+		cmocka_unit_test(data_is_asked_for_again),
+		cmocka_unit_test(patience_ends),
 	};
 
 	return cmocka_run_group_tests(tests, setup, scratch_remove);
