@@ -748,6 +748,7 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 	       strncmp(path, "train.on_divergence.", 20) == 0 ||
 	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "train.gap") == 0 ||
 	       strcmp(path, "sim.threads") == 0 ||
+	       strncmp(path, "train.warm.", 11) == 0 || /* who begins, of those in cluster: */
 	       tw_field_is_remedy(path); /* run_directory.c allows them only after a divergence */
 }
 

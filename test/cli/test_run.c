@@ -686,6 +686,33 @@ static void another_job_is_refused(void **state)
 	expect(thalweg(NULL, "sim %s --run %s/mine", file, scratch()), 0);
 }
 
+/* A preset whose warm start does not fit one worker: what a worker has of its own begins anew. */
+static void downpour_resumes_with_other_workers(void **state)
+{
+	static const int pairs[][2] = { { 1, 4 }, { 4, 1 }, { 3, 2 } };
+	static const char *const more[] = { "", " --set strategy.fetch=3 --set strategy.local.rule="
+						"momentum" };
+	const char *file = job_file();
+
+	for (size_t k = 0; k < sizeof pairs / sizeof pairs[0]; k++)
+		for (size_t m = 0; m < sizeof more / sizeof more[0]; m++) {
+			static const char how[] = "sim %s --run %s/pour --set strategy=downpour%s "
+						  "--set cluster.workers=%d %s";
+			json_t *r;
+
+			expect(thalweg(NULL, how, file, scratch(), more[m], pairs[k][0],
+				       "--again --checkpoints 1"),
+			       75);
+			const struct said *s =
+				thalweg(NULL, how, file, scratch(), more[m], pairs[k][1], "--json");
+			expect(s, 0);
+			r = object_of(s);
+			assert_true(number_of(r, "epochs") == 1);
+			assert_true(number_of(r, "workers") == pairs[k][1]);
+			json_decref(r);
+		}
+}
+
 static void a_foreign_directory_is_left_alone(void **state)
 {
 	const char *file = job_file(); /* scratch()/job.yaml: a job, but not of a run */
@@ -1107,6 +1134,7 @@ int main(void)
 		IN_SCRATCH(no_evaluation_is_skipped),
 		IN_SCRATCH(until_delivers_what_reached_it),
 		IN_SCRATCH(another_job_is_refused),
+		IN_SCRATCH(downpour_resumes_with_other_workers),
 		IN_SCRATCH(a_foreign_directory_is_left_alone),
 		IN_SCRATCH(a_damaged_checkpoint_is_passed_over),
 		IN_SCRATCH(a_run_in_use_is_refused),

@@ -300,6 +300,37 @@ static void the_mean_staleness_follows_the_job(void **state)
 }
 
 /* Rows of a gate, a policy and the strategy lie side by side: no name may be there twice. */
+/* cluster: may change when a run resumes, so the job is the same with any number of workers.  Only
+ * subsets of the data follow from that number. */
+static void the_job_is_the_same_with_other_workers(void **state)
+{
+	static const int workers[] = { 1, 2, 3, 8 };
+	int compared = 0;
+
+	(void)state;
+	for (const struct tw_preset *p = tw_presets; p->name; p++) {
+		struct tw_sha first = { 0 };
+
+		for (size_t k = 0; k < sizeof workers / sizeof workers[0]; k++) {
+			struct tw_error why = { 0 };
+			struct tw_job *job = NULL;
+			char text[600];
+
+			snprintf(text, sizeof text, SMALL "cluster: {workers: %d}\nstrategy: %s\n",
+				 workers[k], p->name);
+			if (read_job(text, NULL, NULL, TW_WORLD_THREADS, &job, &why) != TW_OK)
+				continue; /* some need several */
+			if (tw_sha_none(&first) || job->data.deal != TW_DEAL_SHUFFLED)
+				first = job->plan.checkpoint.job_hash;
+			if (!tw_sha_same(&first, &job->plan.checkpoint.job_hash))
+				fail_msg("%s with %d workers is another job", p->name, workers[k]);
+			tw_job_free(job);
+			compared++;
+		}
+	}
+	assert_true(compared > 60);
+}
+
 static void flattened_names_are_unique(void **state)
 {
 	(void)state;
@@ -414,6 +445,7 @@ int main(void)
 		cmocka_unit_test(local_steps_come_with_a_fetch_period),
 		cmocka_unit_test(n_follows_the_workers),
 		cmocka_unit_test(the_mean_staleness_follows_the_job),
+		cmocka_unit_test(the_job_is_the_same_with_other_workers),
 		cmocka_unit_test(flattened_names_are_unique),
 		cmocka_unit_test(everything_is_in_the_reference),
 	};
