@@ -137,6 +137,10 @@ if(TW_TESTS)
 				${here}/cluster/one_frame.py --full)
 			tw_script(cluster_liars "" /usr/bin/python3 ${here}/cluster/liars.py)
 			tw_script(cluster_scarce "" /usr/bin/python3 ${here}/cluster/scarce.py)
+			tw_script(cluster_early_signals "" /usr/bin/python3
+				${here}/cluster/early_signals.py)
+			tw_script(cluster_early_signals_full full /usr/bin/python3
+				${here}/cluster/early_signals.py --many)
 			# a quarter of an hour: ./check --full lets it run beside the fuzzers
 			tw_script(cluster_soak soak /usr/bin/python3 ${here}/cluster/soak.py)
 			tw_script(mpi_worlds "" /usr/bin/python3 ${here}/mpi/worlds.py)

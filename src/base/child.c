@@ -46,7 +46,7 @@ static bool prepare(const struct tw_child_how *how, pid_t parent)
 	signal(SIGINT, how->deaf ? SIG_IGN : SIG_DFL);
 	if (how->deaf)
 		signal(SIGHUP, SIG_IGN);
-	signal(SIGTERM, SIG_DFL);
+	signal(SIGTERM, how->term ? how->term : SIG_DFL);
 	return (!how->group || setpgid(0, 0) == 0) && (!how->fd || set_descriptors(how->fd)) &&
 	       (!how->folder || chdir(how->folder) == 0);
 }

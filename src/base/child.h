@@ -38,10 +38,11 @@ struct tw_child_how {
 	int death;  /* the signal that it gets when the thread that started it ends; 0: none */
 	bool group; /* lead a process group: what the child starts ends with it */
 	bool deaf;  /* ignore SIGINT and SIGHUP, which a terminal sends to everybody */
+	void (*term)(int); /* what SIGTERM calls in a child that is forked; NULL: it kills */
 };
 
 /* Fork: 0 in the child, which must leave by _exit; else its number; -1 with errno.  Without `deaf`
- * it takes SIGINT as programs do; SIGTERM always. */
+ * it takes SIGINT as programs do. */
 pid_t tw_child_fork(struct tw_child *c, const struct tw_child_how *how);
 /* Start the program argv[0], found in PATH, with no signal blocked and SIGPIPE not ignored.  0 or
  * an errno, which is also that of a failed exec: ENOENT says that there is no such program. */

@@ -2,6 +2,7 @@
 /* main.c - the command line: find the verb, call it, leave with its code. */
 #include "cli/args.h"
 #include "cli/help.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "run/run.h"
 
@@ -69,7 +70,10 @@ int main(int argc, char **argv)
 	enum tw_status status;
 	int code;
 
+	tw_signals_early(true);
 	status = tw_args_parse(&args, argc, argv, &why);
+	if (!args.verb || !args.verb->works)
+		tw_signals_early(false);
 	/* where work is done, a closed pipe is an error of a write; a full quota always is */
 	signal(SIGPIPE, args.verb && args.verb->works ? SIG_IGN : SIG_DFL);
 	signal(SIGXFSZ, SIG_IGN);

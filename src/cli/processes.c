@@ -2,6 +2,7 @@
 /* processes.c - processes that this one has started: watched, told to end, none left behind. */
 #include "cli/processes.h"
 
+#include "cli/signals.h"
 #include "cli/verb.h"
 
 #include <errno.h>
@@ -41,8 +42,10 @@ pid_t tw_processes_fork(struct tw_processes *p, int death, struct tw_error *why,
 	va_start(args, name);
 	vsnprintf(mine->name, sizeof mine->name, name, args);
 	va_end(args);
-	pid = tw_child_fork(&mine->child,
-			    &(struct tw_child_how){ .fd = fd, .death = death, .deaf = true });
+	pid = tw_child_fork(&mine->child, &(struct tw_child_how){ .fd = fd,
+								  .death = death,
+								  .deaf = true,
+								  .term = tw_signals_stop });
 	if (pid < 0)
 		tw_fail(why, TW_IO, "cannot start %s: %s", mine->name, strerror(errno));
 	if (pid > 0)

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 /* A signal handler has no argument: these two are the process's, as signals are. */
@@ -27,16 +28,36 @@ static void received(int number)
 		alarm(1);
 }
 
-static void late(int number)
+static _Noreturn void stop(const char *said)
 {
-	static const char said[] = "thalweg: interrupted before it had joined\n";
-
-	(void)number;
-	if (!atomic_load(&hurry))
-		return;
-	if (write(STDERR_FILENO, said, sizeof said - 1) < 0)
+	if (write(STDERR_FILENO, said, strlen(said)) < 0)
 		_exit(TW_EXIT_INTERRUPTED); /* nobody is left to tell */
 	_exit(TW_EXIT_INTERRUPTED);
+}
+
+void tw_signals_stop(int number)
+{
+	(void)number;
+	stop("thalweg: interrupted before it had begun\n");
+}
+
+static void late(int number)
+{
+	(void)number;
+	if (atomic_load(&hurry))
+		stop("thalweg: interrupted before it had joined\n");
+}
+
+static const int stopping[] = { SIGINT, SIGTERM, SIGHUP };
+
+void tw_signals_early(bool on)
+{
+	struct sigaction action = { .sa_handler = on ? tw_signals_stop : SIG_DFL }, before;
+
+	sigemptyset(&action.sa_mask);
+	for (size_t k = 0; k < sizeof stopping / sizeof stopping[0]; k++)
+		if (sigaction(stopping[k], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			sigaction(stopping[k], &action, NULL);
 }
 
 void tw_signals_hurry(bool on)

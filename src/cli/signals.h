@@ -7,6 +7,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* On, as the first thing that a process does: nothing has begun that could be lost, so until one of
+ * the functions below counts them a signal ends the process with TW_EXIT_INTERRUPTED and a sentence.
+ * Off, for a verb that never counts them: signals do what they do to any program. */
+void tw_signals_early(bool on);
+/* The handler that it sets; also that of a process which another one has just started. */
+void tw_signals_stop(int number);
 /* Count SIGINT, SIGTERM and SIGHUP from now on.  SIGHUP stays ignored where it was (nohup), and is
  * never the second signal.  With `patient` the second one ends the process at once
  * with 128 + its number; without, where there is nothing to resume, the first one does. */

@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 
 #include "cli/ranks.h"
+#include "cli/signals.h"
 #include "cli/summary.h"
 #include "cli/verb.h"
 #include "run/run.h"
@@ -113,6 +114,7 @@ static int bench(const struct tw_call *call)
 	struct tw_error why = { .status = TW_OK };
 	const struct tw_bench *one = NULL;
 
+	tw_signals_early(false);
 	if (*f->isa && tw_run_isa(f->isa, &why) != TW_OK)
 		return tw_exit_for(call, &why);
 	if (call->words && !(one = find(call->word[0])))
