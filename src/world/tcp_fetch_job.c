@@ -240,6 +240,9 @@ static enum tw_status greet(struct tw_tcp_ask *a, struct tw_error *why)
 		.minor = TW_WIRE_MINOR,
 	};
 	status = exchange(a, m, &answer, why);
+	/* a TLS server judges our certificate after our side of the handshake is done */
+	if (status == TW_IO && a->o->tls && *tw_stream_why(a->stream) && !tw_stream_left(a->stream))
+		return TW_REFUSED;
 	if (status != TW_OK)
 		return status;
 	if (answer->h.type != TW_TERMS)

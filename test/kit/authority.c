@@ -79,23 +79,38 @@ static void write_key(const char *path, EVP_PKEY *key)
 	assert_int_equal(chmod(path, 0600), 0);
 }
 
-void authority_write(const struct authority *signer, const struct authority *trusted,
-		     const char *dir, const char *name, const char *names, long from, long to,
-		     struct papers *out)
+void authority_write_fully(const struct paper_facts *f, const char *dir, const char *name,
+			   struct papers *out, struct authority *member)
 {
 	EVP_PKEY *key = EVP_EC_gen("P-256");
-	X509 *x = certificate(key, name, from, to);
+	X509 *x = certificate(key, name, f->from, f->to);
+	const struct authority self = { key, x };
 
-	extend(x, NID_subject_alt_name, names);
-	sign(x, signer);
+	extend(x, NID_subject_alt_name, f->names);
+	if (f->usage)
+		extend(x, NID_ext_key_usage, f->usage);
+	sign(x, f->signer ? f->signer : &self);
 	snprintf(out->certificate, sizeof out->certificate, "%s/%s.crt", dir, name);
 	snprintf(out->private_key, sizeof out->private_key, "%s/%s.key", dir, name);
 	snprintf(out->authority, sizeof out->authority, "%s/%s.ca", dir, name);
 	write_certificate(out->certificate, x);
 	write_key(out->private_key, key);
-	write_certificate(out->authority, trusted->certificate);
-	X509_free(x);
-	EVP_PKEY_free(key);
+	write_certificate(out->authority, f->trusted->certificate);
+	if (member)
+		*member = self;
+	else
+		authority_release(&(struct authority){ key, x });
+}
+
+void authority_write(const struct authority *signer, const struct authority *trusted,
+		     const char *dir, const char *name, const char *names, long from, long to,
+		     struct papers *out)
+{
+	const struct paper_facts f = {
+		.signer = signer, .trusted = trusted, .names = names, .from = from, .to = to
+	};
+
+	authority_write_fully(&f, dir, name, out, NULL);
 }
 
 struct tw_tls_options papers_options(const struct papers *p)

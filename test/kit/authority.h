@@ -24,6 +24,15 @@ void authority_release(struct authority *a);
 void authority_write(const struct authority *signer, const struct authority *trusted,
 		     const char *dir, const char *name, const char *names, long from, long to,
 		     struct papers *out);
+/* The same in full.  `usage` is the extended key usage ("clientAuth"; NULL: any); without a signer
+ * the certificate signs itself; *member, unless NULL, gets the certificate and its key. */
+struct paper_facts {
+	const struct authority *signer, *trusted;
+	const char *names, *usage;
+	long from, to;
+};
+void authority_write_fully(const struct paper_facts *f, const char *dir, const char *name,
+			   struct papers *out, struct authority *member);
 /* Options with these papers. */
 struct tw_tls_options papers_options(const struct papers *p);
 
