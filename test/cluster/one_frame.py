@@ -9,7 +9,7 @@ run ends by itself, or names that worker and removes it, within three times clus
 seconds; nobody else is removed in its place, and no process crashes.  Unless the frame was altered,
 the totals are right, too: every sample once where rounds promise that.
 
---full draws COUNT cases (600) from the seeds from SEED (1) on, over all presets that processes
+--full draws COUNT cases (750) from the seeds from SEED (1) on, over all presets that processes
 accept; in about a third of them no such frame comes along.  A case is named
 PRESET:WAY:KIND:NTH:DEED:SEED and can be run alone."""
 import os
@@ -238,7 +238,7 @@ if __name__ == "__main__":
     words, Cluster.share = sys.argv[1:], 1.0
     cases = Cases({name: (meddle(name, True), 6) for name in CHOSEN})
     if words[:1] == ["--full"]:
-        count = int(words[1]) if len(words) > 1 else 600
+        count = int(words[1]) if len(words) > 1 else 750
         first = int(words[2]) if len(words) > 2 else 1
         failed = side_by_side([*CHOSEN, *drawn(count, first)], 4)
         sys.exit(f"failed: {' '.join(failed)}" if failed else 0)
