@@ -84,15 +84,15 @@ struct tw_stage {
 	const uint32_t *shard; /* in order: of its trainable parameters, then of its buffers */
 	uint32_t shards;
 	size_t floats; /* of these shards */
-	/* What crosses its first and its last cut; with a full micro-batch so many floats go
+	/* What crosses its first and its last cut; with the largest micro-batch so many floats go
 	 * forward over the last, and back over the first. */
 	const struct tw_model_cut *in, *out;
 	size_t sends, returns;
-	size_t send_bytes, return_bytes; /* ... as traffic.act writes them */
-	uint32_t batch;                  /* samples of a full micro-batch */
-	double forward, backward;        /* shares of a step's work */
-	size_t stash;         /* bytes between a forward and its backward; 0: it recomputes */
-	size_t scratch;       /* bytes of a computation */
+	size_t send_bytes, return_bytes; /* of a usual one, as traffic.act writes them */
+	uint32_t batch; /* samples of the largest micro-batch: workers that are left share */
+	double forward, backward; /* shares of a step's work */
+	size_t stash;             /* bytes between a forward and its backward; 0: it recomputes */
+	size_t scratch;           /* bytes of a computation */
 	uint32_t cell, lanes; /* the cells that compute it in turn: the first of them, how many */
 	struct tw_pipe_keeps keeps; /* of a cell: the most of any lane */
 };

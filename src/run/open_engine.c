@@ -12,13 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What one worker may get when as many as may are gone: those that are left share global_batch. */
+/* Beside data.batch; 0: no other. */
 static uint32_t largest_batch(const struct tw_job *job, const struct tw_data *data)
 {
-	const uint32_t live = job->cluster.min ? job->cluster.min : 1;
-	const uint64_t most = ((uint64_t)job->data.global_batch + live - 1) / live;
+	const uint32_t most = job->data.global_batch ? tw_job_most_batch(job) : 0;
 
-	return (uint32_t)(most < data->train.count ? most : data->train.count);
+	return most < data->train.count ? most : (uint32_t)data->train.count;
 }
 
 /* The folder that relative paths begin at: the job file's, or where we are. */

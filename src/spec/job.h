@@ -296,8 +296,10 @@ void tw_job_codecs(FILE *out);
 void tw_job_layers(FILE *out);
 /* Tell an engine that was just opened which samples are whose (data.deal). */
 void tw_job_divide(const struct tw_job *job, struct tw_engine *e);
-/* The largest batch of one worker. */
+/* The largest batch of one worker, while all are there. */
 uint32_t tw_job_batch(const struct tw_job *job);
+/* ... and when as many as may are gone: those that are left share global_batch. */
+uint32_t tw_job_most_batch(const struct tw_job *job);
 
 /* A preset is nothing but fields of a job file. */
 struct tw_preset {

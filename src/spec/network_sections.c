@@ -278,3 +278,12 @@ uint32_t tw_job_batch(const struct tw_job *job)
 		return job->data.batch;
 	return (uint32_t)(((uint64_t)job->data.global_batch + n - 1) / n);
 }
+
+uint32_t tw_job_most_batch(const struct tw_job *job)
+{
+	const uint32_t live = job->cluster.min ? job->cluster.min : 1;
+
+	if (!job->data.global_batch)
+		return job->data.batch;
+	return (uint32_t)(((uint64_t)job->data.global_batch + live - 1) / live);
+}

@@ -271,7 +271,8 @@ static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, 
 	const struct tw_model_cut *a = &e->cut[cut[s]], *b = &e->cut[cut[s + 1]];
 	const double all = e->cut[e->cuts - 1].flops, part = (b->flops - a->flops) / all;
 	const double backward = job->sim.backward;
-	const uint32_t batch = tw_job_batch(job);
+	const uint32_t usual = tw_job_batch(job), most = tw_job_most_batch(job);
+	const uint32_t batch = most < p->problem.samples ? most : (uint32_t)p->problem.samples;
 	struct tw_needs needs = { 0 };
 	uint32_t *shard = tw_arena_get(&job->arena, p->problem.shards * sizeof *shard);
 
@@ -291,8 +292,8 @@ static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, 
 	};
 	out->keeps = keeps_of(&p->staging, &shape, out->cell, out->lanes);
 	out->batch = batch;
-	out->send_bytes = coded(p, out->sends);
-	out->return_bytes = coded(p, out->returns);
+	out->send_bytes = out->sends ? coded(p, tw_model_cut_floats(b, usual, false)) : 0;
+	out->return_bytes = out->returns ? coded(p, tw_model_cut_floats(a, usual, true)) : 0;
 	out->backward = out->forward * (backward + (job->strategy.recompute ? 1 : 0));
 	for (uint32_t k = 0; k < p->problem.shards; k++)
 		if (p->staging.stage_of[k] == s) {
