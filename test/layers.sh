@@ -107,6 +107,10 @@ check_tree() {
 				forbid("fopen fdopen open openat creat socket connect listen accept", "files and sockets are the world'"'"'s")
 				forbid("pthread_create pthread_mutex_lock thrd_create mtx_lock", "threads are the world'"'"'s")
 			}
+			# a clock that somebody sets may jump: no deadline and no measured time follows it
+			forbid("gettimeofday time timespec_get sem_timedwait pthread_mutex_timedlock", "this clock can be set; use CLOCK_MONOTONIC")
+			if ($0 ~ /(^|[^A-Za-z0-9_])CLOCK_(REALTIME|TAI)/)
+				offence("names a clock that can be set; use CLOCK_MONOTONIC")
 			if (folder == "world")
 				for (k = split(words, word, " "); k > 0; k--)
 					if ($0 ~ ("(^|[^A-Za-z0-9_])" word[k] "([^A-Za-z0-9_]|$)"))
@@ -164,6 +168,10 @@ self_test() {
 	expect src/node/a.c 'node may not include <time.h>' '#include <time.h>'
 	expect src/node/a.c 'node may not include <pthread.h>' '#include <pthread.h>'
 	expect src/node/a.c 'calls clock_gettime()' '	clock_gettime(0, &t);'
+	expect src/world/a.c 'calls time()' '	until = time(NULL) + 5;'
+	expect src/run/a.c 'names a clock that can be set' '	clock_gettime(CLOCK_REALTIME, &t);'
+	expect src/run/a.c 'names a clock that can be set' '	clock_gettime(CLOCK_REALTIME_COARSE, &t);'
+	expect src/run/a.c '' '	clock_gettime(CLOCK_MONOTONIC, &t);'
 	expect src/node/a.c 'calls rand()' '	return rand () % 6;'
 	expect src/node/a.c 'calls fopen()' '	f = fopen(path, "r");'
 	expect src/node/a.c 'calls rand()' '	puts_nothing("/*"); x = rand();'

@@ -53,7 +53,9 @@ def in_main(p):
 
 def start(args, work):
     env = dict(os.environ, XDG_CACHE_HOME=os.path.join(work, "cache"))
-    return subprocess.Popen([THALWEG, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=work, env=env)
+    # a shell that started this in the background ignores SIGINT
+    return subprocess.Popen([THALWEG, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=work, env=env,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
 def ended(p, seconds=60):
@@ -62,7 +64,7 @@ def ended(p, seconds=60):
     except subprocess.TimeoutExpired:
         p.kill()
         out, err = p.communicate()
-        return "killed by the test", err
+        return "killed by the test", err.decode(errors="replace")
     return p.returncode, err.decode(errors="replace")
 
 
