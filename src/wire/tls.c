@@ -79,7 +79,10 @@ static BIO_METHOD *socket_method(void)
 
 /* --- a key --- */
 
-/* Each handshake gets a session of its own: OpenSSL writes into it. */
+#define SESSION_SECONDS (50L * 365 * 86400)
+
+/* Each handshake gets a session of its own: OpenSSL writes into it.  A key does not expire, so
+ * neither does the session, even if the clock is set between two looks at it. */
 static SSL_SESSION *session_of_key(SSL *ssl, const uint8_t key[TW_KEY_BYTES])
 {
 	static const unsigned char aes_128_gcm_sha256[] = { 0x13, 0x01 };
@@ -88,6 +91,7 @@ static SSL_SESSION *session_of_key(SSL *ssl, const uint8_t key[TW_KEY_BYTES])
 
 	if (session && cipher && SSL_SESSION_set1_master_key(session, key, TW_KEY_BYTES) &&
 	    SSL_SESSION_set_cipher(session, cipher) &&
+	    SSL_SESSION_set_timeout(session, SESSION_SECONDS) &&
 	    SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
 		return session;
 	SSL_SESSION_free(session);
