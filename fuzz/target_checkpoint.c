@@ -26,11 +26,18 @@ enum { CHOICE_PARTS = 1, CHOICE_DONE = 2, CHOICE_RAW = 4 };
 
 static char dir[4096]; /* has ckpt-1 */
 
+static bool any_name(const char *name, unsigned depth)
+{
+	(void)name;
+	return depth == 0;
+}
+
 static void remove_dir(void)
 {
 	const int at = tw_folder_at(AT_FDCWD, dir);
+	char odd[TW_ODD];
 
-	tw_folder_remove(at, "ckpt-1");
+	tw_folder_remove(at, "ckpt-1", any_name, odd);
 	close(at);
 	rmdir(dir);
 }
@@ -233,6 +240,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	struct tw_fuzz_input in = { bytes, n }, manifest;
 	const uint8_t choice = tw_fuzz_byte(&in);
 	struct tw_fuzz_heap heap;
+	char odd[TW_ODD];
 	int at, cut;
 
 	tw_fuzz_heap_init(&heap, tw_fuzz_byte(&in), ((size_t)4 << 20) + n * 256);
@@ -244,7 +252,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	if (!dir[0])
 		make_dir();
 	at = tw_folder_at(AT_FDCWD, dir);
-	MUST(tw_folder_remove(at, "ckpt-1") == TW_OK && mkdirat(at, "ckpt-1", 0700) == 0);
+	MUST(tw_folder_remove(at, "ckpt-1", any_name, odd) == TW_OK &&
+	     mkdirat(at, "ckpt-1", 0700) == 0);
 	cut = tw_folder_at(at, "ckpt-1");
 	manifest = tw_fuzz_piece(&in);
 	put_parts(cut, in);

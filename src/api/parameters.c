@@ -141,7 +141,10 @@ static enum tw_status replace(const char *path, const struct tw_block *bytes)
 	at = tw_folder_at(AT_FDCWD, folder);
 	if (at < 0)
 		return TW_IO;
-	st = tw_file_replace(at, slash ? slash + 1 : path, bytes->data, bytes->bytes);
+	st = tw_regular_check(AT_FDCWD, path, true) ? tw_not_regular(errno) ? TW_BAD_INPUT : TW_IO
+						    : TW_OK;
+	if (st == TW_OK)
+		st = tw_file_replace(at, slash ? slash + 1 : path, bytes->data, bytes->bytes);
 	if (st != TW_OK) {
 		const int kept = errno;
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Numbers of our own, above all that the system has. */
-enum { IS_FOLDER = 30001, IS_FIFO, IS_SOCKET, IS_DEVICE, IS_OTHER };
+enum { IS_FOLDER = 30001, IS_FIFO, IS_SOCKET, IS_DEVICE, IS_LINK, IS_OTHER };
 
 static int refuse(mode_t mode)
 {
@@ -22,6 +22,7 @@ static int refuse(mode_t mode)
 		: S_ISFIFO(mode)                 ? IS_FIFO
 		: S_ISSOCK(mode)                 ? IS_SOCKET
 		: S_ISCHR(mode) || S_ISBLK(mode) ? IS_DEVICE
+		: S_ISLNK(mode)                  ? IS_LINK
 						 : IS_OTHER;
 	return -1;
 }
@@ -29,6 +30,11 @@ static int refuse(mode_t mode)
 bool tw_not_regular(int number)
 {
 	return number >= IS_FOLDER && number <= IS_OTHER;
+}
+
+bool tw_is_link(int number)
+{
+	return number == IS_LINK;
 }
 
 const char *tw_cause(int number)
@@ -42,6 +48,8 @@ const char *tw_cause(int number)
 		return "it is a socket, not a regular file";
 	case IS_DEVICE:
 		return "it is a device, not a regular file";
+	case IS_LINK:
+		return "it is a symbolic link, which is not followed";
 	case IS_OTHER:
 		return "it is not a regular file";
 	default:
@@ -53,7 +61,7 @@ int tw_regular_check(int at, const char *name, bool absent)
 {
 	struct stat st;
 
-	if (fstatat(at, name, &st, 0))
+	if (fstatat(at, name, &st, at == AT_FDCWD ? 0 : AT_SYMLINK_NOFOLLOW))
 		return absent && errno == ENOENT ? 0 : -1;
 	return S_ISREG(st.st_mode) ? 0 : refuse(st.st_mode);
 }
@@ -78,11 +86,12 @@ int tw_regular_keep(int fd)
 
 int tw_regular_open(int at, const char *name, int flags, unsigned mode)
 {
+	const int follow = at == AT_FDCWD ? 0 : O_NOFOLLOW;
 	int fd;
 
 	if (tw_regular_check(at, name, flags & O_CREAT))
 		return -1;
-	fd = openat(at, name, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
+	fd = openat(at, name, flags | follow | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
 	return fd < 0 ? -1 : tw_regular_keep(fd);
 }
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* regular_file.h - opens what must be a regular file. A FIFO, a socket, a device or a directory in
- * its place is refused at once: nothing waits for a writer, and no device is touched. */
+ * its place is refused at once: nothing waits for a writer, and no device is touched.
+ *
+ * A name in the working directory (AT_FDCWD) is a user's, and may be a symbolic link.  A name below
+ * an open directory is ours: there a link is refused like everything else that is not a regular
+ * file, so that nothing outside of that directory is ever reached. */
 #ifndef TW_BASE_REGULAR_FILE_H
 #define TW_BASE_REGULAR_FILE_H
 
@@ -27,6 +31,8 @@ int tw_regular_input(const char *path);
 
 /* Was the refusal ours: the thing is there, but is not a regular file? */
 bool tw_not_regular(int number);
+/* Was it a symbolic link? */
+bool tw_is_link(int number);
 /* The text for an errno of the functions above: "it is a FIFO, not a regular file", or what
  * strerror says. */
 const char *tw_cause(int number);

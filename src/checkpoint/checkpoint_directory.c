@@ -4,11 +4,14 @@
  *  (1) a directory named ckpt-<n> was renamed from ckpt-<n>.new after everything in it was synced;
  *  (2) DONE holds the hash of manifest.json, which holds the hash of every part: no byte of a cut
  *      can change unnoticed;
- *  (3) an older cut is removed only after a newer one is complete, and never by a failed save. */
+ *  (3) an older cut is removed only after a newer one is complete, and never by a failed save;
+ *  (4) only files of a checkpoint are removed, and no link is followed: what else has one of its
+ *      names stays, under another name if it is in the way. */
 #include "checkpoint/checkpoint_directory.h"
 
 #include "base/regular_file.h"
 #include "checkpoint/checkpoint_read.h"
+#include "checkpoint/checkpoint_remove.h"
 #include "checkpoint/digest.h"
 #include "checkpoint/files.h"
 #include "checkpoint/part_format.h"
@@ -37,8 +40,10 @@ struct dir_store {
 	double seconds;        /* spent before this process, up to the cut that was loaded */
 	struct tw_store_counts counts; /* likewise */
 	const struct tw_ran *ran;      /* what this process counts; may be NULL */
-	uint64_t told[TOLD];           /* refused cuts that were said, 0 for none; a ring */
-	size_t tells;
+	struct told {                  /* numbers of cuts that were said, 0 for none; a ring */
+		uint64_t cut[TOLD];
+		size_t tells;
+	} refused, kept;
 	int64_t began;
 	uint64_t making;  /* the cut whose folder is there, and not complete; 0: none */
 	json_t *rows;     /* of its manifest, by the names of parts */
@@ -68,10 +73,11 @@ static bool leftover(const char *name, uint64_t refused)
 		return false;
 	snprintf(number, sizeof number, "%.*s", (int)(dot - name), name);
 	return strcmp(dot, ".new") == 0 || strcmp(dot, ".old") == 0 ||
-	       (strcmp(dot, ".refused") == 0 && tw_cut_number(number) <= refused);
+	       (strcmp(dot, ".refused") == 0 && tw_cut_number(number) <= refused &&
+		tw_cut_number(number));
 }
 
-static void remove_leftovers(int at, uint64_t refused)
+static void remove_leftovers(int at, uint64_t refused, const struct tw_log *log)
 {
 	const int fd = tw_folder_at(at, ".");
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -84,21 +90,34 @@ static void remove_leftovers(int at, uint64_t refused)
 	}
 	while ((e = readdir(d)))
 		if (leftover(e->d_name, refused))
-			tw_folder_remove(at, e->d_name);
+			tw_cut_make_way(at, e->d_name, log);
 	closedir(d);
 }
 
 /* A cut loses its name before it loses its files, so that (1) holds at every instant. */
-static enum tw_status remove_cut(int at, uint64_t cut)
+static enum tw_status remove_cut(int at, uint64_t cut, const struct tw_log *log)
 {
-	char name[40], old[48];
+	char name[40], old[48], odd[TW_ODD];
 
 	snprintf(name, sizeof name, "ckpt-%" PRIu64, cut);
 	snprintf(old, sizeof old, "%s.old", name);
-	tw_folder_remove(at, old);
+	if (tw_folder_look(at, name, tw_cut_knows, odd) == TW_REFUSED)
+		return tw_cut_make_way(at, name, log);
+	if (tw_cut_make_way(at, old, log) != TW_OK)
+		return TW_IO;
 	if (renameat(at, name, at, old))
 		return errno == ENOENT ? TW_OK : TW_IO;
-	return tw_folder_remove(at, old);
+	return tw_cut_make_way(at, old, log);
+}
+
+/* Something is said of a cut: is it the first time?  A run loads and saves more than once. */
+static bool first_told(struct told *t, uint64_t cut)
+{
+	for (size_t i = 0; i < TOLD; i++)
+		if (t->cut[i] == cut)
+			return false;
+	t->cut[t->tells++ % TOLD] = cut;
+	return true;
 }
 
 /* --- saving --- */
@@ -252,7 +271,7 @@ static void forget_making(struct dir_store *d)
 
 	folder_name(d->making, folder);
 	if (d->making)
-		tw_folder_remove(d->fd, folder);
+		tw_cut_make_way(d->fd, folder, d->log);
 	d->making = 0;
 	json_decref(d->rows);
 	d->rows = NULL;
@@ -267,11 +286,10 @@ static enum tw_status begin_making(struct dir_store *d, uint64_t cut)
 		return TW_OK;
 	forget_making(d);
 	folder_name(cut, folder);
-	tw_folder_remove(d->fd, folder);
 	d->rows = json_object();
 	if (!d->rows)
 		return TW_NO_MEMORY;
-	if (mkdirat(d->fd, folder, 0777))
+	if (tw_cut_make_way(d->fd, folder, d->log) != TW_OK || mkdirat(d->fd, folder, 0777))
 		return save_failed(d, cut, folder);
 	d->making = cut;
 	return TW_OK;
@@ -319,6 +337,19 @@ static enum tw_status save_all(struct dir_store *d, uint64_t cut, const struct t
 	return status;
 }
 
+/* One that has files of others stays, with all that is in it. */
+static void remove_old(struct dir_store *d, uint64_t cut)
+{
+	char name[40], odd[TW_ODD];
+
+	snprintf(name, sizeof name, "ckpt-%" PRIu64, cut);
+	if (tw_folder_look(d->fd, name, tw_cut_knows, odd) != TW_REFUSED)
+		remove_cut(d->fd, cut, d->log);
+	else if (first_told(&d->kept, cut))
+		tw_log_line(d->log, TW_WARNING, "checkpoint", "%s/%s is kept: %s", d->dir, name,
+			    odd);
+}
+
 /* Cut `cut` is complete: of those before it `keep` - 1 stay; those after it were refused when this
  * run went on from an earlier one, and must not be taken for its future. */
 static void prune(struct dir_store *d, uint64_t cut)
@@ -334,24 +365,27 @@ static void prune(struct dir_store *d, uint64_t cut)
 
 			snprintf(name, sizeof name, "ckpt-%" PRIu64, list[i]);
 			snprintf(away, sizeof away, "%s.refused", name);
-			tw_folder_remove(d->fd, away);
+			tw_cut_make_way(d->fd, away, d->log);
 			renameat(d->fd, name, d->fd, away);
 		} else if (++kept > (d->facts->keep ? d->facts->keep : 1)) {
-			remove_cut(d->fd, list[i]);
+			remove_old(d, list[i]);
 		}
 	}
 	free(list);
-	remove_leftovers(d->fd, cut);
+	remove_leftovers(d->fd, cut, d->log);
 }
 
 /* The new cut takes the name; one that had it (of a history rolled back) goes only then. */
-static enum tw_status give_name(int at, const char *fresh, const char *name)
+static enum tw_status give_name(int at, const char *fresh, const char *name,
+				const struct tw_log *log)
 {
-	char old[48];
+	char old[48], odd[TW_ODD];
 
 	snprintf(old, sizeof old, "%s.old", name);
-	tw_folder_remove(at, old);
-	if (renameat(at, name, at, old) && errno != ENOENT)
+	if (tw_folder_look(at, name, tw_cut_knows, odd) == TW_REFUSED)
+		tw_cut_make_way(at, name, log);
+	if (tw_cut_make_way(at, old, log) != TW_OK ||
+	    (renameat(at, name, at, old) && errno != ENOENT))
 		return TW_IO;
 	if (renameat(at, fresh, at, name) || fsync(at)) {
 		const int cause = errno;
@@ -360,7 +394,7 @@ static enum tw_status give_name(int at, const char *fresh, const char *name)
 		errno = cause;
 		return TW_IO;
 	}
-	tw_folder_remove(at, old);
+	tw_cut_make_way(at, old, log);
 	return TW_OK;
 }
 
@@ -398,7 +432,7 @@ static enum tw_status dir_save(struct tw_store *s, uint64_t cut, const struct tw
 	status = begin_making(d, cut);
 	if (status == TW_OK)
 		status = save_all(d, cut, parts, count);
-	if (status == TW_OK && give_name(d->fd, fresh, name) != TW_OK)
+	if (status == TW_OK && give_name(d->fd, fresh, name, d->log) != TW_OK)
 		status = save_failed(d, cut, name);
 	if (status != TW_OK)
 		return unsaved(d, cut, status);
@@ -407,8 +441,8 @@ static enum tw_status dir_save(struct tw_store *s, uint64_t cut, const struct tw
 	if (d->checked == cut) /* one of a history rolled back */
 		d->checked = 0;
 	for (size_t i = 0; i < TOLD; i++)
-		if (d->told[i] == cut)
-			d->told[i] = 0;
+		if (d->refused.cut[i] == cut)
+			d->refused.cut[i] = 0;
 	prune(d, cut);
 	return TW_OK;
 }
@@ -462,16 +496,6 @@ static enum tw_status load_cut(struct dir_store *d, uint64_t cut, uint64_t from,
 	return status;
 }
 
-/* A run loads more than once; what is wrong with a cut is said once. */
-static bool first_told(struct dir_store *d, uint64_t cut)
-{
-	for (size_t i = 0; i < TOLD; i++)
-		if (d->told[i] == cut)
-			return false;
-	d->told[d->tells++ % TOLD] = cut;
-	return true;
-}
-
 static enum tw_status dir_look(struct tw_store *s, uint64_t from, uint64_t to, uint64_t *cut,
 			       struct tw_part **parts, size_t *count)
 {
@@ -504,7 +528,7 @@ static enum tw_status dir_look(struct tw_store *s, uint64_t from, uint64_t to, u
 			tw_cut_release(&l.cut);
 			break;
 		}
-		if (status == TW_BAD_BYTES && first_told(d, list[i]))
+		if (status == TW_BAD_BYTES && first_told(&d->refused, list[i]))
 			tw_log_line(d->log, TW_WARNING, "checkpoint",
 				    "%s/ckpt-%" PRIu64 " is refused: %s; %s", d->dir, list[i],
 				    l.cut.why,
@@ -565,7 +589,7 @@ enum tw_status tw_dir_store_open(struct tw_heap *heap, const char *dir,
 		.fd = fd,
 	};
 	strcpy(d->dir, dir);
-	remove_leftovers(fd, 0);
+	remove_leftovers(fd, 0, log);
 	*out = &d->store;
 	return TW_OK;
 }
@@ -606,7 +630,8 @@ void tw_dir_store_counted(struct tw_store *s, const struct tw_ran *ran)
 	((struct dir_store *)s)->ran = ran;
 }
 
-enum tw_status tw_dir_store_clear(const char *dir, size_t *count, struct tw_error *why)
+enum tw_status tw_dir_store_clear(const char *dir, const struct tw_log *log, size_t *count,
+				  struct tw_error *why)
 {
 	enum tw_status status = TW_OK;
 	uint64_t *list = NULL;
@@ -617,13 +642,13 @@ enum tw_status tw_dir_store_clear(const char *dir, size_t *count, struct tw_erro
 	if (fd < 0 || tw_cut_list(fd, &list, &cuts) != TW_OK)
 		status = tw_fail(why, TW_IO, "%s cannot be read: %s", dir, strerror(errno));
 	for (size_t i = 0; i < cuts && status == TW_OK; i++)
-		if (remove_cut(fd, list[i]) != TW_OK)
+		if (remove_cut(fd, list[i], log) != TW_OK)
 			status = tw_fail(why, TW_IO, "%s/ckpt-%" PRIu64 " cannot be removed: %s",
 					 dir, list[i], strerror(errno));
 	if (count)
 		*count = cuts;
 	if (fd >= 0) {
-		remove_leftovers(fd, UINT64_MAX);
+		remove_leftovers(fd, UINT64_MAX, log);
 		close(fd);
 	}
 	free(list);

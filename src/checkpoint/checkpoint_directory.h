@@ -51,7 +51,9 @@ struct tw_store_counts tw_dir_store_counts(const struct tw_store *s);
 /* Later cuts add what `ran` has at that moment; it must outlive the store. */
 void tw_dir_store_counted(struct tw_store *s, const struct tw_ran *ran);
 
-/* Remove every cut under dir, complete or not; *count (may be NULL) says how many there were. */
-enum tw_status tw_dir_store_clear(const char *dir, size_t *count, struct tw_error *why);
+/* Remove every cut under dir, complete or not; *count (may be NULL) says how many there were.  What
+ * has files of others gets another name (checkpoint_remove.h). */
+enum tw_status tw_dir_store_clear(const char *dir, const struct tw_log *log, size_t *count,
+				  struct tw_error *why);
 
 #endif

@@ -9,6 +9,7 @@
 #include "checkpoint/files.h"
 #include "checkpoint/part_format.h"
 #include "checkpoint/checkpoint_directory.h"
+#include "node/checkpoint_part.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -85,7 +86,7 @@ static enum tw_status unreadable(struct tw_cut_files *c, const char *file)
 {
 	const bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
 
-	tw_cut_bad(c, file, tw_cause(errno));
+	snprintf(c->why, sizeof c->why, "%.80s: %s", file, tw_cause(errno));
 	return scarce ? TW_IO : TW_BAD_BYTES;
 }
 
@@ -136,7 +137,7 @@ static enum tw_status check_format(struct tw_cut_files *c)
 {
 	json_int_t number, format;
 
-	if (json_unpack(c->manifest, "{s:I, s:I}", "format", &format, "cut", &number))
+	if (json_unpack(c->manifest, "{s:I, s:I}", "format", &format, "cut", &number) || number < 1)
 		return tw_cut_bad(c, "manifest.json", "lacks a field");
 	if (format != TW_STORE_FORMAT)
 		return tw_cut_bad(c, "manifest.json", "is of another version of the format");
@@ -267,14 +268,46 @@ static enum tw_status read_head(struct tw_cut_files *c, const struct row *r, boo
 
 /* --- all of them --- */
 
+/* No part and no file may be named twice: each is kept in memory. */
+static enum tw_status check_unique(struct tw_cut_files *c, const json_t *rows, const char *field)
+{
+	json_t *seen = json_object();
+	enum tw_status status = seen ? TW_OK : TW_NO_MEMORY;
+
+	for (size_t k = 0; k < json_array_size(rows) && status == TW_OK; k++) {
+		const char *key =
+			json_string_value(json_object_get(json_array_get(rows, k), field));
+
+		if (!key)
+			continue; /* read_row has a sentence for it */
+		if (json_object_get(seen, key))
+			status = tw_cut_bad(c, "manifest.json", "names a part twice");
+		else if (json_object_set_new(seen, key, json_true()))
+			status = TW_NO_MEMORY;
+	}
+	json_decref(seen);
+	return status;
+}
+
+static enum tw_status find_rows(struct tw_cut_files *c, const json_t **rows, size_t *count)
+{
+	enum tw_status status;
+
+	*rows = json_object_get(c->manifest, "parts");
+	*count = json_array_size(*rows);
+	if (!json_is_array(*rows) || *count > PARTS_MOST)
+		return tw_cut_bad(c, "manifest.json", "lacks its parts");
+	status = check_unique(c, *rows, "name");
+	return status == TW_OK ? check_unique(c, *rows, "file") : status;
+}
+
 static enum tw_status list_parts(struct tw_cut_files *c, const json_t **rows)
 {
 	size_t count;
+	const enum tw_status status = find_rows(c, rows, &count);
 
-	*rows = json_object_get(c->manifest, "parts");
-	count = json_array_size(*rows);
-	if (!json_is_array(*rows) || count > PARTS_MOST)
-		return tw_cut_bad(c, "manifest.json", "lacks its parts");
+	if (status != TW_OK)
+		return status;
 	c->part = tw_heap_zeros(c->heap, (count ? count : 1) * sizeof *c->part);
 	if (!c->part)
 		return TW_NO_MEMORY;
@@ -302,6 +335,60 @@ enum tw_status tw_cut_parts_of(struct tw_cut_files *c, uint64_t from, uint64_t t
 			status = read_part(c, &r, &c->part[i]);
 	}
 	return status;
+}
+
+/* --- is it all there? --- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct tw_cut_range *x = a, *y = b;
+
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* The parameters of one shard's part. */
+static enum tw_status find_shard(struct tw_heap *heap, const struct tw_part *part,
+				 struct tw_cut_range *out)
+{
+	struct tw_array *list = NULL;
+	size_t n = 0;
+	enum tw_status status =
+		tw_part_unpack_head(part->bytes->data, part->bytes->bytes, heap, &list, &n);
+	const struct tw_array *a = status == TW_OK ? tw_part_find(list, n, "parameters") : NULL;
+
+	if (status != TW_OK)
+		return status;
+	if (a && a->kind == TW_FLOATS)
+		*out = (struct tw_cut_range){ .from = a->from, .to = a->from + a->n };
+	else
+		status = TW_BAD_BYTES;
+	heap->put(heap, list);
+	return status;
+}
+
+enum tw_status tw_cut_is_whole(struct tw_heap *heap, const struct tw_part *parts, size_t count,
+			       uint64_t all)
+{
+	struct tw_cut_range *list = tw_heap_zeros(heap, (count + 1) * sizeof *list);
+	struct tw_master_part master;
+	enum tw_status status = list ? TW_OK : TW_NO_MEMORY;
+	uint64_t at = 0;
+	size_t n = 0;
+
+	if (status == TW_OK && tw_master_part_read(parts, count, &master) != TW_OK)
+		status = TW_BAD_BYTES;
+	for (size_t k = 0; k < count && status == TW_OK; k++)
+		if (strncmp(parts[k].name, "shard ", 6) == 0)
+			status = find_shard(heap, &parts[k], &list[n++]);
+	if (status == TW_OK && n)
+		qsort(list, n, sizeof *list, by_place);
+	for (size_t k = 0; k < n && status == TW_OK; k++) {
+		if (list[k].from != at)
+			status = TW_BAD_BYTES;
+		at = list[k].to;
+	}
+	heap->put(heap, list);
+	return status == TW_OK && at != all ? TW_BAD_BYTES : status;
 }
 
 /* --- parameters that are read as they are asked for --- */
@@ -358,13 +445,6 @@ static enum tw_status look_at_part(struct tw_cut_files *c, const struct row *r,
 	return status;
 }
 
-static int by_place(const void *a, const void *b)
-{
-	const struct tw_cut_range *x = a, *y = b;
-
-	return x->from < y->from ? -1 : x->from > y->from;
-}
-
 static enum tw_status check_ranges(struct tw_cut_files *c, struct tw_cut_range *list, size_t count)
 {
 	uint64_t at = 0;
@@ -381,14 +461,14 @@ static enum tw_status check_ranges(struct tw_cut_files *c, struct tw_cut_range *
 
 enum tw_status tw_cut_ranges(struct tw_cut_files *c, struct tw_cut_range **out, size_t *count)
 {
-	const json_t *rows = json_object_get(c->manifest, "parts");
-	const size_t parts = json_array_size(rows);
+	const json_t *rows;
+	size_t parts;
 	struct tw_cut_range *list;
-	enum tw_status status = TW_OK;
+	enum tw_status status = find_rows(c, &rows, &parts);
 
 	*count = 0;
-	if (!json_is_array(rows) || parts > PARTS_MOST)
-		return tw_cut_bad(c, "manifest.json", "lacks its parts");
+	if (status != TW_OK)
+		return status;
 	list = tw_heap_zeros(c->heap, (parts + 1) * sizeof *list);
 	if (!list)
 		return TW_NO_MEMORY;

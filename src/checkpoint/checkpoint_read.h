@@ -46,6 +46,10 @@ enum tw_status tw_cut_floats(struct tw_cut_files *c, const struct tw_cut_range *
 			     uint64_t from, uint64_t n, float *out);
 /* A sentence about one of its files; gives TW_BAD_BYTES. */
 enum tw_status tw_cut_bad(struct tw_cut_files *c, const char *file, const char *what);
+/* Do these parts, or their heads, have the master's and all of `all` parameters, each once?  Hashes
+ * do not say so where somebody made them. */
+enum tw_status tw_cut_is_whole(struct tw_heap *heap, const struct tw_part *parts, size_t count,
+			       uint64_t all); /* TW_BAD_BYTES, TW_NO_MEMORY */
 void tw_cut_release(struct tw_cut_files *c);
 void tw_cut_drop_parts(struct tw_heap *heap, struct tw_part *part, size_t parts);
 

@@ -377,7 +377,8 @@ static enum tw_status write_file(const struct tw_block *b, const char *to, struc
 	const int at = folder_of(to, &name);
 	enum tw_status st = TW_OK;
 
-	if (at < 0 || tw_file_replace(at, name, b->data, b->bytes) != TW_OK)
+	if (at < 0 || tw_regular_check(AT_FDCWD, to, true) ||
+	    tw_file_replace(at, name, b->data, b->bytes) != TW_OK)
 		st = cannot_write(to, why);
 	if (at >= 0)
 		close(at);
@@ -398,7 +399,9 @@ static enum tw_status to_safetensors(const struct tw_snapshot *s, const char *to
 	if (st == TW_OK) {
 		w.head = head;
 		g->bytes = head->bytes + data_bytes(g);
-		st = at < 0 ? TW_IO : tw_file_replace_by(at, name, write_pieces, &w);
+		st = at < 0 || tw_regular_check(AT_FDCWD, to, true)
+			     ? TW_IO
+			     : tw_file_replace_by(at, name, write_pieces, &w);
 		if (st != TW_OK && why->status == TW_OK)
 			st = cannot_write(to, why);
 	}
@@ -498,11 +501,18 @@ static enum tw_status npy_files(const struct tw_snapshot *s, const char *folder,
 	return st;
 }
 
+static bool is_npy(const char *name, unsigned depth)
+{
+	const char *end = strrchr(name, '.');
+
+	return depth == 0 && end && strcmp(end, ".npy") == 0;
+}
+
 /* A new directory gets its name when it is whole; in one that is there files are replaced. */
 static enum tw_status to_npy(const struct tw_snapshot *s, const char *to, struct goods *g,
 			     struct tw_error *why)
 {
-	char name[4100], fresh[4200];
+	char name[4100], fresh[4200], odd[TW_ODD];
 	enum tw_status st;
 	struct stat there;
 	size_t n;
@@ -518,7 +528,7 @@ static enum tw_status to_npy(const struct tw_snapshot *s, const char *to, struct
 	if (st == TW_OK && rename(fresh, to))
 		st = cannot_write(to, why);
 	if (st != TW_OK)
-		tw_folder_remove(AT_FDCWD, fresh);
+		tw_folder_remove(AT_FDCWD, fresh, is_npy, odd);
 	return st;
 }
 

@@ -2,6 +2,7 @@
 /* files.c - whole files that survive a power cut, and directories that go as a whole. */
 #include "checkpoint/files.h"
 
+#include "base/memory_room.h"
 #include "base/regular_file.h"
 
 #include <dirent.h>
@@ -14,9 +15,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SURELY ((size_t)64 << 20) /* bytes of memory that nobody asks for */
+
 int tw_folder_at(int at, const char *name)
 {
-	return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const int follow = at == AT_FDCWD ? 0 : O_NOFOLLOW;
+	const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow);
+	const int cause = errno;
+
+	if (fd < 0 && (!tw_regular_check(at, name, true) || !tw_is_link(errno)))
+		errno = cause;
+	return fd;
 }
 
 enum tw_status tw_file_add(int fd, const void *bytes, size_t len)
@@ -158,8 +167,8 @@ enum tw_status tw_file_replace_by(int at, const char *name, tw_file_fill fill, v
 
 	if (!tw_file_beside(name, beside, sizeof beside))
 		return TW_IO;
-	if (tw_regular_check(at, name, true)) /* renaming would put an end to a device */
-		return open_trouble();
+	if (tw_regular_check(at, name, true) && !tw_is_link(errno))
+		return open_trouble(); /* renaming would put an end to a device */
 	status = write_new(at, beside, fill, arg);
 	if (status != TW_OK)
 		return status;
@@ -187,56 +196,159 @@ static enum tw_status read_all(int fd, uint8_t *to, size_t len)
 	return TW_OK;
 }
 
-enum tw_status tw_file_read(int at, const char *name, size_t most, struct tw_heap *heap,
-			    struct tw_block **out)
+/* Is there room for so much?  Memory that is promised and not there ends the process. */
+static bool has_room(size_t bytes)
+{
+	return bytes <= SURELY || bytes < tw_memory_room().bytes;
+}
+
+/* Of a file that is longer than `most` its beginning, if `some` says so. */
+static enum tw_status read_file(int fd, size_t most, bool some, struct tw_heap *heap,
+				struct tw_block **out, uint64_t *whole)
+{
+	struct tw_block *b = NULL;
+	enum tw_status status;
+	struct stat st;
+	size_t n;
+
+	if (fstat(fd, &st))
+		return TW_IO;
+	*whole = (uint64_t)st.st_size;
+	if (*whole > most && !some)
+		return TW_BAD_BYTES;
+	n = *whole > most ? most : (size_t)*whole;
+	if (!has_room(n) || !(b = tw_block_new(heap, n + 1)))
+		return TW_NO_MEMORY;
+	status = read_all(fd, b->data, n);
+	if (status != TW_OK) {
+		tw_block_drop(b);
+		return status;
+	}
+	b->data[n] = 0;
+	b->bytes = n;
+	*out = b;
+	return TW_OK;
+}
+
+static enum tw_status open_and_read(int at, const char *name, size_t most, bool some,
+				    struct tw_heap *heap, struct tw_block **out, uint64_t *whole)
 {
 	const int fd = tw_regular_open(at, name, O_RDONLY, 0);
-	enum tw_status status = TW_OK;
-	struct tw_block *b = NULL;
-	struct stat st;
+	enum tw_status status;
 
 	if (fd < 0)
 		return errno == ENOENT ? TW_ABSENT : open_trouble();
-	if (fstat(fd, &st))
-		status = TW_IO;
-	else if ((uint64_t)st.st_size > most)
-		status = TW_BAD_BYTES;
-	else if (!(b = tw_block_new(heap, (size_t)st.st_size + 1)))
-		status = TW_NO_MEMORY;
-	else
-		status = read_all(fd, b->data, (size_t)st.st_size);
-	if (status == TW_OK) {
-		b->data[st.st_size] = 0;
-		b->bytes = (size_t)st.st_size;
-		*out = b;
-	} else {
-		tw_block_drop(b);
-	}
+	status = read_file(fd, most, some, heap, out, whole);
 	close(fd);
 	return status;
 }
 
-enum tw_status tw_folder_remove(int at, const char *name)
+enum tw_status tw_file_begin(int at, const char *name, size_t most, struct tw_heap *heap,
+			     struct tw_block **out, uint64_t *whole)
 {
-	const int fd = tw_folder_at(at, name);
-	const struct dirent *e;
-	DIR *d;
+	return open_and_read(at, name, most, true, heap, out, whole);
+}
 
-	if (fd < 0) {
-		if (errno == ENOENT)
-			return TW_OK;
-		return unlinkat(at, name, 0) ? TW_IO : TW_OK;
+enum tw_status tw_file_read(int at, const char *name, size_t most, struct tw_heap *heap,
+			    struct tw_block **out)
+{
+	uint64_t whole;
+
+	return open_and_read(at, name, most, false, heap, out, &whole);
+}
+
+/* --- whole directories --- */
+
+static bool is_folder(int at, const char *name)
+{
+	struct stat st;
+
+	return fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+struct walk {
+	tw_known_name known;
+	bool removes; /* otherwise it only looks */
+	char *odd;
+};
+
+static enum tw_status walk_folder(const struct walk *w, int at, const char *name, unsigned depth);
+
+static enum tw_status walk_entry(const struct walk *w, int at, const char *name, unsigned depth)
+{
+	if (!w->known(name, depth)) {
+		snprintf(w->odd, TW_ODD, "%.80s in it is not a file of ours", name);
+		return TW_REFUSED;
 	}
-	d = fdopendir(fd);
+	if (is_folder(at, name))
+		return walk_folder(w, at, name, depth + 1);
+	return w->removes && unlinkat(at, name, 0) ? TW_IO : TW_OK;
+}
+
+static enum tw_status walk_folder(const struct walk *w, int at, const char *name, unsigned depth)
+{
+	const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	enum tw_status status = TW_OK;
+	const struct dirent *e;
+
 	if (!d) {
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 		return TW_IO;
 	}
-	while ((e = readdir(d)))
+	while (status == TW_OK && (e = readdir(d)))
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			unlinkat(fd, e->d_name, 0);
+			status = walk_entry(w, fd, e->d_name, depth);
 	closedir(d);
-	return unlinkat(at, name, AT_REMOVEDIR) ? TW_IO : TW_OK;
+	if (status == TW_OK && w->removes && unlinkat(at, name, AT_REMOVEDIR))
+		status = TW_IO;
+	return status;
+}
+
+enum tw_status tw_folder_look(int at, const char *name, tw_known_name known, char odd[TW_ODD])
+{
+	const struct walk looking = { .known = known, .odd = odd };
+	struct stat st;
+
+	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? TW_OK : TW_IO;
+	if (!S_ISDIR(st.st_mode)) {
+		snprintf(odd, TW_ODD, "it is %s",
+			 S_ISLNK(st.st_mode) ? "a symbolic link" : "no directory");
+		return TW_REFUSED;
+	}
+	return walk_folder(&looking, at, name, 0);
+}
+
+enum tw_status tw_folder_remove(int at, const char *name, tw_known_name known, char odd[TW_ODD])
+{
+	const struct walk removing = { .known = known, .removes = true, .odd = odd };
+	const enum tw_status status = tw_folder_look(at, name, known, odd);
+
+	if (status != TW_OK || !is_folder(at, name))
+		return status;
+	return walk_folder(&removing, at, name, 0);
+}
+
+bool tw_folder_is_ours(const char *path, bool (*is_sign)(const char *name), tw_known_name known,
+		       char odd[TW_ODD])
+{
+	DIR *d = opendir(path);
+	bool foreign = false, ours = !d;
+	const struct dirent *e;
+
+	while (!ours && (e = readdir(d))) {
+		ours = is_sign(e->d_name);
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+		    known(e->d_name, 0))
+			continue;
+		foreign = true;
+		snprintf(odd, TW_ODD, "%.100s", e->d_name);
+	}
+	if (d)
+		closedir(d);
+	return ours || !foreign;
 }
 
 enum tw_status tw_folder_make(const char *path)

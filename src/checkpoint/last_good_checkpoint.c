@@ -6,11 +6,14 @@
  * a checkpoint beyond is known by its loss, whatever was evaluated while the run went on. */
 #include "checkpoint/last_good_checkpoint.h"
 
+#include "base/regular_file.h"
 #include "engine/score.h"
 #include "checkpoint/checkpoint_read.h"
+#include "checkpoint/checkpoint_remove.h"
 #include "checkpoint/files.h"
 #include "checkpoint/snapshot.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -74,6 +77,16 @@ static enum tw_status is_good(const struct judge *j, const char *path, const str
 	return status == TW_NO_MEMORY || status == TW_IO ? status : TW_OK;
 }
 
+/* Links are not followed. */
+static bool is_no_link(int at, const char *name)
+{
+	const int fd = tw_folder_at(at, name);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || !tw_is_link(errno);
+}
+
 enum tw_status tw_last_good_checkpoint(const char *dir, const struct tw_engine *engine,
 				       const struct tw_log *log, uint64_t *cut)
 {
@@ -95,12 +108,14 @@ enum tw_status tw_last_good_checkpoint(const char *dir, const struct tw_engine *
 			snprintf(name, sizeof name, "ckpt-%" PRIu64, list[k]);
 			snprintf(away, sizeof away, "%s.refused", name);
 			snprintf(path, sizeof path, "%s/%s", dir, name);
-			status = is_good(&j, path, log, &good);
+			good = false;
+			if (is_no_link(at, name))
+				status = is_good(&j, path, log, &good);
 			if (status == TW_OK && good) {
 				*cut = list[k];
 			} else if (status == TW_OK) {
-				tw_folder_remove(at, away);
-				if (renameat(at, name, at, away))
+				if (tw_cut_make_way(at, away, log) != TW_OK ||
+				    renameat(at, name, at, away))
 					status = TW_IO;
 			}
 		}

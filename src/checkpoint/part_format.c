@@ -370,3 +370,21 @@ void tw_part_file_name(const char *part, const struct tw_part_image *image, char
 		out[n++] = isalnum((unsigned char)*part) || *part == '.' ? *part : '-';
 	snprintf(out + n, 80 - n, ".%s", suffix);
 }
+
+bool tw_part_file_known(const char *file)
+{
+	static const char *const words[] = { "master", "parameters", "shard", "worker" };
+
+	for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+		const size_t n = strlen(words[k]);
+		const char *end = file + n;
+
+		if (strncmp(file, words[k], n) != 0)
+			continue;
+		end += strspn(end, "-.0123456789");
+		for (size_t i = 0; i < TW_PART_ENCODINGS; i++)
+			if (end[-1] == '.' && strcmp(end, encodings[i].suffix) == 0)
+				return true;
+	}
+	return false;
+}

@@ -47,5 +47,7 @@ bool tw_part_encoding_find(const char *name, enum tw_part_encoding *out);
 /* "parameters-0-1250.safetensors" for a part that holds these, whoever kept it; "worker 3" becomes
  * "worker-3.safetensors". */
 void tw_part_file_name(const char *part, const struct tw_part_image *image, char out[80]);
+/* Could it have made this name for a part of a checkpoint? */
+bool tw_part_file_known(const char *file);
 
 #endif

@@ -8,6 +8,7 @@
 #include "checkpoint/files.h"
 #include "base/json_lines.h"
 #include "checkpoint/checkpoint_directory.h"
+#include "checkpoint/checkpoint_remove.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +65,7 @@ static enum tw_status lock_it(struct tw_run_directory *r, struct tw_error *why)
 
 static bool has(const struct tw_run_directory *r, const char *name)
 {
-	return faccessat(r->fd, name, F_OK, 0) == 0;
+	return faccessat(r->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static enum tw_status explained(const struct tw_job *job, char **out)
@@ -84,6 +85,29 @@ static enum tw_status explained(const struct tw_job *job, char **out)
 	}
 	*out = text;
 	return TW_OK;
+}
+
+/* --- is it one at all? --- */
+
+/* What says that a directory is a run's. */
+static bool is_sign(const char *name)
+{
+	return strcmp(name, "job.yaml") == 0 || strcmp(name, "log.jsonl") == 0 ||
+	       strcmp(name, "result.json") == 0 || strncmp(name, "ckpt-", 5) == 0;
+}
+
+bool tw_run_directory_knows(const char *name, unsigned depth)
+{
+	static const char *const others[] = { "lock",    "diverged", "restarts",
+					      "cluster", ".cluster", "lost+found" };
+	const char *end = strrchr(name, '.');
+
+	if (depth > 0)
+		return tw_cut_knows(name, depth - 1);
+	for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+		if (strcmp(name, others[k]) == 0)
+			return true;
+	return is_sign(name) || (end && strcmp(end, ".new") == 0); /* see tw_file_beside */
 }
 
 /* --- whose directory is it? --- */
@@ -123,6 +147,29 @@ static enum tw_status read_owner(struct tw_run_directory *r, struct owner *o, st
 	}
 	o->text = strchr(line, '\n') + 1;
 	return TW_OK;
+}
+
+enum tw_status tw_run_directory_check(const char *path, struct tw_error *why)
+{
+	struct tw_run_directory r = { .path = (char *)path, .fd = tw_folder_at(AT_FDCWD, path) };
+	struct owner o = { .file = NULL };
+	enum tw_status status = TW_OK;
+	char odd[TW_ODD];
+
+	if (r.fd >= 0 && has(&r, "job.yaml"))
+		status = read_owner(&r, &o, why);
+	else if (!tw_folder_is_ours(path, is_sign, tw_run_directory_knows, odd))
+		status = tw_fail(
+			why, TW_BAD_INPUT,
+			"--run: %.300s is neither empty nor the directory of a run (it has %s, and "
+			"no job.yaml, log.jsonl or ckpt-<n>); give a new or an empty directory, or "
+			"that of a run",
+			path, odd);
+	if (status == TW_OK)
+		tw_block_drop(o.file);
+	if (r.fd >= 0)
+		close(r.fd);
+	return status;
 }
 
 bool tw_run_directory_is_former(const char *path)
@@ -289,7 +336,7 @@ static enum tw_status start_over(struct tw_run_directory *r, struct tw_error *wh
 
 	tw_log_line(r->log, TW_WARNING, "run",
 		    "starting over in %s: its result, log and checkpoints are removed", r->path);
-	status = tw_dir_store_clear(r->path, &cuts, why);
+	status = tw_dir_store_clear(r->path, r->log, &cuts, why);
 	if (status != TW_OK)
 		return status;
 	unlinkat(r->fd, "log.jsonl", 0);
@@ -367,13 +414,32 @@ static enum tw_status settle(struct tw_run_directory *r, const struct tw_job *jo
 	return status == TW_OK ? write_job(r, job, why) : status;
 }
 
+/* A log with a second name, perhaps elsewhere, would change under that name, too. */
+static enum tw_status own_log(const struct tw_run_directory *r)
+{
+	struct tw_block *file = NULL;
+	enum tw_status status;
+	struct stat st;
+
+	if (fstatat(r->fd, "log.jsonl", &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
+	    st.st_nlink < 2)
+		return TW_OK;
+	status = tw_file_read(r->fd, "log.jsonl", SIZE_MAX, &tw_heap_system, &file);
+	if (status == TW_OK)
+		status = tw_file_replace(r->fd, "log.jsonl", file->data, file->bytes);
+	tw_block_drop(file);
+	return status;
+}
+
 static enum tw_status open_log(struct tw_run_directory *r, struct tw_error *why)
 {
 	int fd;
 
 	r->lines = (struct tw_json_lines){ .log = r->log, .patient = true };
 	snprintf(r->lines.name, sizeof r->lines.name, "%s/log.jsonl", r->path);
-	fd = tw_regular_open(r->fd, "log.jsonl", O_WRONLY | O_CREAT | O_APPEND, 0666);
+	fd = own_log(r) != TW_OK
+		     ? -1
+		     : tw_regular_open(r->fd, "log.jsonl", O_WRONLY | O_CREAT | O_APPEND, 0666);
 	r->lines.file = fd < 0 ? NULL : fdopen(fd, "a");
 	if (!r->lines.file) {
 		const int cause = errno;

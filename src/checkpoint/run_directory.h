@@ -8,8 +8,12 @@
  *	log.jsonl    evaluations, views, checkpoints, one JSON object per line
  *	ckpt-<n>/    see checkpoint_directory.h
  *	diverged     the run diverged and is not finished: it may go on with a lower rate
+ *	cluster      who this cluster is, where it has several processes (run/tcp_setup.h)
  *	restarts     how often it was restarted with a lower rate, and the rate of its job
- *	result.json  the result, when the run is finished */
+ *	result.json  the result, when the run is finished
+ *
+ * The directory itself may be a symbolic link.  No name in it is followed, at any depth, and only
+ * these names are removed: nothing outside of it is ever written or removed. */
 #ifndef TW_CHECKPOINT_RUN_DIRECTORY_H
 #define TW_CHECKPOINT_RUN_DIRECTORY_H
 
@@ -23,6 +27,12 @@ struct tw_run_directory;
 /* Does it have a run with the defaults from before TW_JOB_DEFAULTS?  False too if it is
  * nothing of the kind. */
 bool tw_run_directory_is_former(const char *path);
+
+/* May a run use it: is it not there, empty, or the directory of a run?  Nothing is changed.
+ * TW_BAD_INPUT: a home directory, for example. */
+enum tw_status tw_run_directory_check(const char *path, struct tw_error *why);
+/* Names in the directory of a run, and below it (files.h). */
+bool tw_run_directory_knows(const char *name, unsigned depth);
 
 /* Make or enter the directory for `job`.  An unfinished run of the same job in the same world is
  * gone on with; one that diverged may have another update.rate and update.clip then, and a finished

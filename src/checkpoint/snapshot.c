@@ -24,6 +24,7 @@
 
 #define TRIES      5 /* a running job may remove a checkpoint while we read it */
 #define FILE_MOST  ((size_t)1 << 40)
+#define HEAD_MOST  ((size_t)TW_SAFE_HEADER + 8)
 #define PATH_SHOWN 300 /* bytes of a path in a sentence */
 
 static enum tw_status no_memory(struct tw_error *why, const char *path)
@@ -120,7 +121,8 @@ enum tw_status tw_snapshot_floats(const struct tw_snapshot *s, size_t from, size
 static enum tw_status read_cut(struct tw_cut_files *c, int at, const char *name,
 			       struct tw_snapshot *s)
 {
-	const uint64_t number = tw_cut_number(name);
+	const char *slash = strrchr(name, '/');
+	const uint64_t number = tw_cut_number(slash ? slash + 1 : name);
 	enum tw_status st = tw_cut_open(&tw_heap_system, at, name, c);
 
 	if (st == TW_OK && number && c->number != number)
@@ -211,7 +213,7 @@ static enum tw_status open_newest(int at, const char *dir, const struct tw_log *
 		st = open_cut(at, name, path, s, damage, why);
 		if (st != TW_BAD_BYTES || why->text[0])
 			break;
-		if (faccessat(at, name, F_OK, 0) != 0) {
+		if (faccessat(at, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
 			st = TW_ABSENT;
 			break;
 		}
@@ -276,7 +278,7 @@ static bool ends(const char *path, const char *tail)
 static bool printable(const uint8_t *bytes, size_t n)
 {
 	for (size_t k = 0; k < n && k < 512; k++)
-		if (bytes[k] < 0x20 && !strchr("\t\r\n", bytes[k]))
+		if (bytes[k] < 0x20 && !memchr("\t\r\n", bytes[k], 3))
 			return false;
 	return n > 0;
 }
@@ -307,10 +309,27 @@ static void say_what_it_is(const char *path, const struct tw_block *b, struct tw
 			PATH_SHOWN, path, where);
 }
 
+/* All of the file, once its header is right: whatever is not what it says is not read. */
+static enum tw_status read_safe(const char *path, struct tw_snapshot *s, struct tw_error *said)
+{
+	struct tw_heap *heap = &tw_heap_system;
+	uint64_t whole = 0;
+	enum tw_status st = tw_file_begin(AT_FDCWD, path, HEAD_MOST, heap, &s->bytes, &whole);
+
+	if (st != TW_OK || whole <= HEAD_MOST ||
+	    tw_safe_read_head(heap, s->bytes->data, s->bytes->bytes, whole, &s->safe, said) !=
+		    TW_OK)
+		return st;
+	tw_safe_release(&s->safe);
+	tw_block_drop(s->bytes);
+	s->bytes = NULL;
+	return tw_file_read(AT_FDCWD, path, FILE_MOST, heap, &s->bytes);
+}
+
 static enum tw_status open_file(const char *path, struct tw_snapshot *s, struct tw_error *why)
 {
 	struct tw_error said = { 0 };
-	enum tw_status st = tw_file_read(AT_FDCWD, path, FILE_MOST, &tw_heap_system, &s->bytes);
+	enum tw_status st = read_safe(path, s, &said);
 
 	if (st == TW_NO_MEMORY || (st == TW_OK && !(s->path = strdup(path))))
 		st = no_memory(why, path);
@@ -318,8 +337,9 @@ static enum tw_status open_file(const char *path, struct tw_snapshot *s, struct 
 		st = tw_fail(why, st == TW_BAD_BYTES ? TW_IO : st, "%.*s cannot be read: %s",
 			     PATH_SHOWN, path, tw_cause(errno));
 	if (st == TW_OK) {
-		st = tw_safe_read(&tw_heap_system, s->bytes->data, s->bytes->bytes, &s->safe,
-				  &said);
+		st = said.status != TW_OK ? said.status
+					  : tw_safe_read(&tw_heap_system, s->bytes->data,
+							 s->bytes->bytes, &s->safe, &said);
 		if (st == TW_BAD_BYTES)
 			say_what_it_is(path, s->bytes, why);
 		if (st != TW_OK)

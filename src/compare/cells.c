@@ -4,12 +4,13 @@
 
 #include "base/child.h"
 #include "base/cores.h"
-#include "checkpoint/files.h"
+#include "base/regular_file.h"
+#include "checkpoint/checkpoint_remove.h"
+#include "checkpoint/run_directory.h"
 #include "metrics/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -41,7 +42,7 @@ struct tw_cells {
 	const struct tw_comparison *comparison;
 	struct tw_cells_how how;
 	char dir[PATH_ROOM - 120]; /* absolute: processes run elsewhere */
-	int lock;
+	int at, cells, lock;       /* the directory, and what is in it */
 	struct slot *slot;
 	struct failure *failures;
 	struct tw_cells_progress now;
@@ -51,46 +52,121 @@ struct tw_cells {
 
 /* --- folders --- */
 
-void tw_cells_path(const struct tw_cells *s, const struct tw_compare_cell *cell, const char *file,
-		   char *out)
+static const char *const files[] = { "job.yaml", "result.json", "stderr", "log.jsonl" };
+
+/* What the folder of a cell has, and the run below it. */
+static bool cell_knows(const char *name, unsigned depth)
+{
+	if (depth > 0)
+		return tw_run_directory_knows(name, depth - 1);
+	for (size_t k = 0; k < sizeof files / sizeof *files; k++)
+		if (strcmp(name, files[k]) == 0)
+			return true;
+	return strcmp(name, "run") == 0;
+}
+
+static void folder_name(const struct tw_compare_cell *cell, bool draft, char out[40])
 {
 	char key[TW_SHA_TEXT];
 
-	snprintf(out, PATH_ROOM, "%s/cells/%.32s/%s", s->dir, tw_sha_text(&cell->key, key), file);
+	snprintf(out, 40, "%s%.32s", draft ? "." : "", tw_sha_text(&cell->key, key));
+}
+
+void tw_cells_path(const struct tw_cells *s, const struct tw_compare_cell *cell, const char *file,
+		   char *out)
+{
+	char name[40];
+
+	folder_name(cell, false, name);
+	snprintf(out, PATH_ROOM, "%s/cells/%s/%s", s->dir, name, file);
 }
 
 static void draft_path(const struct tw_cells *s, const struct tw_compare_cell *cell,
 		       const char *file, char *out)
 {
-	char key[TW_SHA_TEXT];
+	char name[40];
 
-	snprintf(out, PATH_ROOM, "%s/cells/.%.32s/%s", s->dir, tw_sha_text(&cell->key, key), file);
+	folder_name(cell, true, name);
+	snprintf(out, PATH_ROOM, "%s/cells/%s/%s", s->dir, name, file);
 }
 
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
+/* A file of a cell, to be read. */
+static int open_file(const struct tw_cells *s, const struct tw_compare_cell *cell, bool draft,
+		     const char *file)
 {
-	(void)about, (void)kind, (void)where;
-	return remove(path);
+	char name[40];
+	int at, fd, cause;
+
+	folder_name(cell, draft, name);
+	at = tw_folder_at(s->cells, name);
+	fd = at < 0 ? -1 : tw_regular_open(at, file, O_RDONLY, 0);
+	cause = errno;
+	if (at >= 0)
+		close(at);
+	errno = cause;
+	return fd;
 }
 
-static void remove_all(const char *path)
+int tw_cells_file(const struct tw_cells *s, const struct tw_compare_cell *cell, const char *file)
 {
-	nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return open_file(s, cell, false, file);
 }
 
 static bool is_kept(const struct tw_cells *s, const struct tw_compare_cell *cell)
 {
-	char path[PATH_ROOM];
+	static const char *const name[] = { "result.json", "log.jsonl" };
+	bool kept = true;
 
-	tw_cells_path(s, cell, "result.json", path);
-	return access(path, R_OK) == 0;
+	for (size_t k = 0; k < 2 && kept; k++) {
+		const int fd = tw_cells_file(s, cell, name[k]);
+
+		kept = fd >= 0;
+		if (kept)
+			close(fd);
+	}
+	return kept;
+}
+
+static bool is_sign(const char *name)
+{
+	return strcmp(name, "cells") == 0 || strcmp(name, "report.json") == 0;
+}
+
+static bool directory_knows(const char *name, unsigned depth)
+{
+	return depth == 0 && (strcmp(name, "lock") == 0 || strcmp(name, "lost+found") == 0);
+}
+
+/* The directory, which may be a link; nothing in it may. */
+static enum tw_status enter(struct tw_cells *s, struct tw_error *why)
+{
+	const char *dir = s->how.dir;
+	char *whole, odd[TW_ODD];
+
+	if (!tw_folder_is_ours(dir, is_sign, directory_knows, odd))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--run: %.200s is neither empty nor the directory of a comparison "
+			       "(it has %s, and no cells or report.json); give a new or an empty "
+			       "directory, or that of a comparison",
+			       dir, odd);
+	if (tw_folder_make(dir) != TW_OK || (s->at = tw_folder_at(AT_FDCWD, dir)) < 0 ||
+	    (mkdirat(s->at, "cells", 0777) && errno != EEXIST) ||
+	    (s->cells = tw_folder_at(s->at, "cells")) < 0)
+		return tw_fail(why, TW_BAD_INPUT, "--run %.200s: the directory cannot be made: %s",
+			       dir, tw_cause(errno));
+	whole = realpath(dir, NULL);
+	if (whole && strlen(whole) < sizeof s->dir)
+		snprintf(s->dir, sizeof s->dir, "%s", whole);
+	free(whole);
+	return *s->dir ? TW_OK
+		       : tw_fail(why, TW_BAD_INPUT, "--run %.200s: is no usable directory", dir);
 }
 
 enum tw_status tw_cells_open(const struct tw_comparison *c, const struct tw_cells_how *how,
 			     struct tw_cells **out, struct tw_error *why)
 {
 	struct tw_cells *s = calloc(1, sizeof *s);
-	char path[PATH_ROOM], *whole = NULL;
+	enum tw_status st;
 
 	if (!s || !(s->slot = calloc(how->jobs, sizeof *s->slot))) {
 		free(s);
@@ -99,24 +175,15 @@ enum tw_status tw_cells_open(const struct tw_comparison *c, const struct tw_cell
 	*out = s;
 	s->comparison = c;
 	s->how = *how;
-	s->lock = -1;
+	s->at = s->cells = s->lock = -1;
 	s->now.left = -1;
-	snprintf(path, sizeof path, "%.3900s/cells", how->dir);
-	if (tw_folder_make(path) != TW_OK)
-		return tw_fail(why, TW_BAD_INPUT, "--run %.200s: the directory cannot be made: %s",
-			       how->dir, strerror(errno));
-	whole = realpath(how->dir, NULL);
-	if (!whole || strlen(whole) >= sizeof s->dir)
-		tw_fail(why, TW_BAD_INPUT, "--run %.200s: is no usable directory", how->dir);
-	else
-		snprintf(s->dir, sizeof s->dir, "%s", whole);
-	free(whole);
-	if (!*s->dir)
-		return TW_BAD_INPUT;
-	snprintf(path, sizeof path, "%s/lock", s->dir);
-	s->lock = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+	st = enter(s, why);
+	if (st != TW_OK)
+		return st;
+	s->lock = tw_regular_open(s->at, "lock", O_CREAT | O_RDWR, 0666);
 	if (s->lock < 0)
-		return tw_fail(why, TW_IO, "%.200s: cannot be opened: %s", path, strerror(errno));
+		return tw_fail(why, tw_not_regular(errno) ? TW_BAD_INPUT : TW_IO,
+			       "%.200s/lock: cannot be opened: %s", how->dir, tw_cause(errno));
 	if (flock(s->lock, LOCK_EX | LOCK_NB) != 0)
 		return tw_fail(why, TW_REFUSED,
 			       "%.200s: another comparison uses this directory now; wait for it, "
@@ -137,6 +204,10 @@ void tw_cells_close(struct tw_cells *s)
 	}
 	if (s->lock >= 0)
 		close(s->lock);
+	if (s->cells >= 0)
+		close(s->cells);
+	if (s->at >= 0)
+		close(s->at);
 	free(s->slot);
 	free(s);
 }
@@ -152,9 +223,9 @@ const char *tw_cells_failure(const struct tw_cells *s, const struct tw_compare_c
 }
 
 /* The last line of what it said. */
-static void last_line(const char *path, char *out, size_t room)
+static void last_line(int fd, char *out, size_t room)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 	char line[600];
 
 	*out = '\0';
@@ -166,19 +237,19 @@ static void last_line(const char *path, char *out, size_t room)
 	}
 	if (f)
 		fclose(f);
+	else if (fd >= 0)
+		close(fd);
 }
 
 static void failed(struct tw_cells *s, const struct slot *slot)
 {
 	struct failure *f = calloc(1, sizeof *f);
-	char path[PATH_ROOM];
 
 	s->now.failed++;
 	if (!f)
 		return;
 	f->key = slot->cell->key;
-	draft_path(s, slot->cell, "stderr", path);
-	last_line(path, f->text, sizeof f->text);
+	last_line(open_file(s, slot->cell, true, "stderr"), f->text, sizeof f->text);
 	if (!*f->text)
 		snprintf(f->text, sizeof f->text, "its process ended with code %d",
 			 slot->child.code);
@@ -200,19 +271,19 @@ static enum tw_status cannot(const char *path, struct tw_error *why)
 static enum tw_status prepare(struct tw_cells *s, const struct tw_compare_cell *cell, int fd[3],
 			      struct tw_error *why)
 {
-	static const char *const name[] = { "job.yaml", "result.json", "stderr" };
-	char path[PATH_ROOM];
+	char path[PATH_ROOM], name[40];
+	int at = -1;
 
 	draft_path(s, cell, "", path);
-	remove_all(path);
-	if (mkdir(path, 0777) != 0)
+	folder_name(cell, true, name);
+	if (tw_make_way(s->cells, name, cell_knows, s->how.log) != TW_OK ||
+	    mkdirat(s->cells, name, 0777) || (at = tw_folder_at(s->cells, name)) < 0)
 		return cannot(path, why);
-	for (int k = 0; k < 3; k++) {
-		draft_path(s, cell, name[k], path);
-		fd[k] = open(path, NEW_FILE | (k ? O_WRONLY : O_RDWR), 0666);
-		if (fd[k] < 0)
-			return cannot(path, why);
-	}
+	for (int k = 0; k < 3; k++)
+		fd[k] = openat(at, files[k], NEW_FILE | (k ? O_WRONLY : O_RDWR), 0666);
+	close(at);
+	if (fd[0] < 0 || fd[1] < 0 || fd[2] < 0)
+		return cannot(path, why);
 	if (write(fd[0], cell->text, strlen(cell->text)) != (ssize_t)strlen(cell->text) ||
 	    lseek(fd[0], 0, SEEK_SET) != 0)
 		return cannot(path, why);
@@ -272,13 +343,15 @@ static enum tw_status start(struct tw_cells *s, struct slot *slot,
 /* --- finishing --- */
 
 /* 0: finished, 1: diverged, -1: neither. */
-static int outcome(int code, const char *path)
+static int outcome(int code, int fd)
 {
-	json_t *result = json_load_file(path, 0, NULL);
+	json_t *result = fd < 0 ? NULL : json_loadfd(fd, 0, NULL);
 	const bool diverged = json_is_true(json_object_get(result, "diverged"));
 	const bool whole = result && !json_is_true(json_object_get(result, "interrupted"));
 
 	json_decref(result);
+	if (fd >= 0)
+		close(fd);
 	if (diverged)
 		return 1;
 	return whole && code == 0 ? 0 : -1;
@@ -287,24 +360,29 @@ static int outcome(int code, const char *path)
 static enum tw_status put_in_place(struct tw_cells *s, const struct tw_compare_cell *cell,
 				   struct tw_error *why)
 {
-	char from[PATH_ROOM], to[PATH_ROOM];
+	char from[40], to[40], path[PATH_ROOM], odd[TW_ODD];
+	int at;
 
-	draft_path(s, cell, "run", from);
-	remove_all(from);
-	draft_path(s, cell, "", from);
-	tw_cells_path(s, cell, "", to);
-	remove_all(to); /* what has no result is not a cell */
-	return rename(from, to) == 0 ? TW_OK : cannot(to, why);
+	folder_name(cell, true, from);
+	folder_name(cell, false, to);
+	at = tw_folder_at(s->cells, from);
+	if (at >= 0) {
+		tw_folder_remove(at, "run", tw_run_directory_knows, odd);
+		close(at);
+	}
+	/* what has no result is not a cell */
+	if (tw_make_way(s->cells, to, cell_knows, s->how.log) == TW_OK &&
+	    renameat(s->cells, from, s->cells, to) == 0)
+		return TW_OK;
+	tw_cells_path(s, cell, "", path);
+	return cannot(path, why);
 }
 
 static enum tw_status finish(struct tw_cells *s, struct slot *slot, struct tw_error *why)
 {
-	char path[PATH_ROOM];
+	const int came = outcome(slot->child.code, open_file(s, slot->cell, true, "result.json"));
 	enum tw_status st = TW_OK;
-	int came;
 
-	draft_path(s, slot->cell, "result.json", path);
-	came = outcome(slot->child.code, path);
 	if (came < 0)
 		failed(s, slot);
 	else

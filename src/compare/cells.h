@@ -8,7 +8,9 @@
  *  (1) a cell is there as a whole or not at all: its folder gets its name when it is complete.
  *  (2) a key is the SHA-256 of the resolved job, the fingerprint of its data, this program, its
  *      instruction set and the world: whatever has the same key has the same result.
- *  (3) a run that diverges is a result, and kept.  One that fails is not. */
+ *  (3) a run that diverges is a result, and kept.  One that fails is not.
+ *  (4) DIR may be a symbolic link; nothing in it is followed, and only the names above, and those
+ *      of a run, are removed. */
 #ifndef TW_COMPARE_CELLS_H
 #define TW_COMPARE_CELLS_H
 
@@ -44,7 +46,9 @@ void tw_cells_close(struct tw_cells *s); /* NULL is allowed */
  * for the estimate.  TW_INTERRUPTED: some were not run.  Cells that fail do not stop the others. */
 enum tw_status tw_cells_run(struct tw_cells *s, const struct tw_compare_cell *const *cell, size_t n,
 			    size_t later, struct tw_error *why);
-/* The file of a finished cell: "result.json"; out has room for 4,200 bytes. */
+/* The file of a finished cell: "result.json", to be read.  -1 with errno (base/regular_file.h). */
+int tw_cells_file(const struct tw_cells *s, const struct tw_compare_cell *cell, const char *file);
+/* Its path, for sentences; out has room for 4,200 bytes. */
 void tw_cells_path(const struct tw_cells *s, const struct tw_compare_cell *cell, const char *file,
 		   char *out);
 /* Why a cell failed: the last line that it said; NULL: it did not. */

@@ -3,6 +3,7 @@
 #include "compare/curve.h"
 
 #include "base/grow.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const tw_curve_names[TW_CURVE_COLUMNS] = {
 	[TW_CURVE_EPOCHS] = "epochs", [TW_CURVE_UPDATES] = "updates",
@@ -37,16 +39,20 @@ static bool is_evaluation(const json_t *line)
 	return event && strcmp(event, "evaluation") == 0;
 }
 
-enum tw_status tw_curve_read(const char *path, struct tw_curve *out, struct tw_error *why)
+enum tw_status tw_curve_read(int fd, const char *path, struct tw_curve *out, struct tw_error *why)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 	struct tw_curve c = { 0 };
 	size_t room = 0;
 	char *line = NULL;
 	bool good = true;
 
-	if (!f)
-		return tw_fail(why, TW_IO, "%.300s: cannot be read: %s", path, strerror(errno));
+	if (!f) {
+		tw_fail(why, TW_IO, "%.300s: cannot be read: %s", path, tw_cause(errno));
+		if (fd >= 0)
+			close(fd);
+		return TW_IO;
+	}
 	while (good && getline(&line, &room, f) > 0) {
 		json_t *o = json_loads(line, 0, NULL);
 

@@ -24,8 +24,9 @@ struct tw_curve {
 	double (*point)[TW_CURVE_COLUMNS]; /* in the order of the log */
 };
 
-/* The events "evaluation" of a log.jsonl.  A value that is null is NAN. */
-enum tw_status tw_curve_read(const char *path, struct tw_curve *out, struct tw_error *why);
+/* The events "evaluation" of a log.jsonl, an open file that is closed here; people call it `path`.
+ * A value that is null is NAN.  TW_IO, also where fd is -1: errno says why. */
+enum tw_status tw_curve_read(int fd, const char *path, struct tw_curve *out, struct tw_error *why);
 void tw_curve_release(struct tw_curve *c);
 
 /* The value of column y at the last point whose column x is at most `at`; NAN: there is none. */

@@ -2,12 +2,15 @@
 /* measures.c - what a finished run came to, as numbers that can be compared. */
 #include "compare/measures.h"
 
+#include "base/regular_file.h"
 #include "compare/report_fields.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct tw_measure_kind tw_measure_kinds[TW_MEASURES] = {
 	[TW_MEASURE_ACCURACY] = { "accuracy", "accuracy", TW_UNIT_PERCENT, true, TW_WORST_ZERO },
@@ -250,20 +253,25 @@ static enum tw_status read_run(const struct tw_comparison *c, const struct tw_ce
 	json_error_t said;
 	char path[4200];
 	enum tw_status st;
+	int fd;
 
 	*r = no_run(tw_cells_failure(cells, cell));
 	r->cell = cell;
 	if (r->failure)
 		return TW_OK;
 	tw_cells_path(cells, cell, "result.json", path);
-	r->result = json_load_file(path, 0, &said);
+	fd = tw_cells_file(cells, cell, "result.json");
+	if (fd < 0)
+		return tw_fail(why, TW_IO, "%.300s: cannot be read: %s", path, tw_cause(errno));
+	r->result = json_loadfd(fd, 0, &said);
+	close(fd);
 	if (!r->result)
-		return tw_fail(why, TW_BAD_BYTES,
+		return tw_fail(why, TW_BAD_INPUT,
 			       "%.300s: is damaged (%.100s); remove its folder and run again", path,
 			       said.text);
 	r->diverged = json_is_true(json_object_get(r->result, "diverged"));
 	tw_cells_path(cells, cell, "log.jsonl", path);
-	st = tw_curve_read(path, &r->curve, why);
+	st = tw_curve_read(tw_cells_file(cells, cell, "log.jsonl"), path, &r->curve, why);
 	if (st != TW_OK)
 		return st;
 	measure(c, r);

@@ -2,6 +2,7 @@
 /* report_write.c - puts a report into its directory: JSON, CSV and the page. */
 #include "compare/report.h"
 
+#include "base/regular_file.h"
 #include "checkpoint/files.h"
 #include "compare/page.h"
 
@@ -50,8 +51,11 @@ static enum tw_status put_file(int at, const char *name, const char *bytes, size
 {
 	if (bytes && tw_file_replace(at, name, bytes, n) == TW_OK)
 		return TW_OK;
-	return tw_fail(why, bytes ? TW_IO : TW_NO_MEMORY, "%s cannot be written: %s", name,
-		       bytes ? strerror(errno) : "no memory");
+	return tw_fail(why,
+		       !bytes                  ? TW_NO_MEMORY
+		       : tw_not_regular(errno) ? TW_BAD_INPUT
+					       : TW_IO,
+		       "%s cannot be written: %s", name, bytes ? tw_cause(errno) : "no memory");
 }
 
 /* What `print` writes, as a file. */

@@ -12,6 +12,7 @@
 #include "run/result.h"
 #include "run/transfer.h"
 #include "checkpoint/checkpoint_directory.h"
+#include "checkpoint/checkpoint_read.h"
 #include "checkpoint/tensors.h"
 #include "node/checkpoint_part.h"
 #include "base/isa.h"
@@ -68,6 +69,7 @@ struct run {
  * before the moment at which the cut let everybody go on. */
 static enum tw_status find_start(struct run *r, struct tw_error *why)
 {
+	const size_t all = r->engine->trainable + r->engine->buffers;
 	struct tw_part *parts = NULL;
 	enum tw_status status;
 	size_t count = 0;
@@ -90,8 +92,15 @@ static enum tw_status find_start(struct run *r, struct tw_error *why)
 		}
 	}
 	r->cut = cut;
+	if (cut)
+		status = tw_cut_is_whole(&tw_heap_system, parts, count, all);
+	if (status != TW_OK)
+		tw_fail(why, status == TW_BAD_BYTES ? TW_BAD_INPUT : status,
+			"%s/ckpt-%" PRIu64 " cannot be used: its parts are not the master's and "
+			"%zu parameters; move it away to resume from the one before it",
+			tw_run_directory_path(r->dir), cut, all);
 	r->store->loaded_free(r->store, parts, count);
-	return TW_OK;
+	return status == TW_OK ? TW_OK : why->status;
 }
 
 static enum tw_status describe(const struct run *r, json_t **out, struct tw_error *why)
@@ -656,7 +665,9 @@ static enum tw_status run_part(struct run *r, json_t **result, struct tw_error *
 	struct tw_job *job = r->job;
 	enum tw_status status = TW_OK;
 
-	if (request->metrics)
+	if (request->dir) /* before --log puts a file into it */
+		status = tw_run_directory_check(request->dir, why);
+	if (status == TW_OK && request->metrics)
 		status = tw_json_lines_open(&r->metrics, request->metrics, request->log, why);
 	if (status == TW_OK)
 		status = open_store(r, why);

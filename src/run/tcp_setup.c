@@ -251,8 +251,12 @@ static enum tw_status keep_identity(int at, const char *dir, const struct tw_tcp
 			       "run %016" PRIx64 " secret %016" PRIx64 " %016" PRIx64
 			       " boot %" PRIu32 "\n",
 			       id->run, id->secret[0], id->secret[1], id->boot);
-	const int fd = tw_regular_open(at, ".cluster", O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	bool good = fd >= 0 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
+	int fd;
+	bool good;
+
+	unlinkat(at, ".cluster", 0); /* of a run that was killed */
+	fd = tw_regular_open(at, ".cluster", O_WRONLY | O_CREAT | O_EXCL, 0600);
+	good = fd >= 0 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
 
 	if (fd >= 0)
 		good = close(fd) == 0 && good;

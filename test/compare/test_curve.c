@@ -4,6 +4,7 @@
 #include "compare/measures.h"
 #include "kit/scratch.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -97,13 +98,13 @@ static void logs_give_their_evaluations(void **state)
 		 "{\"event\": \"evaluation\", \"time\": 3, \"loss\": null, \"accuracy\": 0.75}\n");
 	snprintf(path, sizeof path, "%s/log.jsonl", scratch());
 	(void)state;
-	assert_int_equal(tw_curve_read(path, &c, &why), TW_OK);
+	assert_int_equal(tw_curve_read(open(path, O_RDONLY), path, &c, &why), TW_OK);
 	assert_int_equal(c.n, 2);
 	assert_true(c.point[0][TW_CURVE_TIME] == 1.5 && c.point[0][TW_CURVE_BYTES] == 10);
 	assert_true(isnan(c.point[0][TW_CURVE_ACCURACY]) && isnan(c.point[1][TW_CURVE_LOSS]));
 	assert_true(c.point[1][TW_CURVE_ACCURACY] == 0.75);
 	tw_curve_release(&c);
-	assert_int_equal(tw_curve_read("/nowhere/log.jsonl", &c, &why), TW_IO);
+	assert_int_equal(tw_curve_read(-1, "/nowhere/log.jsonl", &c, &why), TW_IO);
 }
 
 /* --- numbers for people --- */
