@@ -251,8 +251,8 @@ static void set_field(const char *field, const char *value)
 	put_back(m);
 }
 
-/* Named, the checkpoint is refused.  In its run, the one before it is used, or it is refused by name
- * (FITS: what is wrong with it is not what a run reads). */
+/* Named, the checkpoint is refused.  In its run, the one before it is used, or it is refused by
+ * name (FITS: what is wrong with it is not what a run reads). */
 enum resuming { EARLIER, REFUSED, FITS };
 
 static const struct {
