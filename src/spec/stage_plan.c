@@ -301,7 +301,7 @@ static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, 
 			out->floats += p->problem.border[k + 1] - p->problem.border[k];
 		}
 	if (e->class->needs(e, out->first, out->last, batch, &needs) != TW_OK)
-		return tw_fail(why, TW_NO_MEMORY, "%s: stage %u of the model cannot be prepared",
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory to prepare stage %u of the model",
 			       job->file, s);
 	out->scratch = needs.scratch;
 	out->stash = job->strategy.recompute ? 0 : needs.stash;

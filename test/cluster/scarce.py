@@ -65,7 +65,7 @@ def sweep(name, args, which, limits, cause, enough, seconds=30):
             check(tried > 0 or name in EASY, "%s: there were limits below that it could not work with (%d)" % (what, tried))
             return
         tried += 1
-        last = err.strip().split("\n")[-1]
+        last = err.strip().split("\n")[-1] if name != "compare" else err  # it counts the runs that failed, each with its cause
         if check(code is not None and code >= 0, "%s: no signal and no hang (%s): %s" % (what, code, last[-200:])):
             check(code == 1 and cause.search(last), "%s: exit code 1 and the cause (%s): %s" % (what, code, last[-200:]))
     check(False, "%s: it works at the end of the sweep" % name)
@@ -82,6 +82,11 @@ def sweeps(work):
     model = os.path.join(work, "model.safetensors")
     subprocess.run([THALWEG, "train", job, "--run", run], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     subprocess.run([THALWEG, "export", run, "--to", model], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    rows, driven = os.path.join(work, "rows.csv"), os.path.join(work, "driven.yaml")
+    with open(rows, "w") as f:
+        f.write((",".join(["0"] * 784) + "\n") * 3)
+    with open(driven, "w") as f:
+        f.write(JOB + "strategy: sandblaster\n")
     # without workers serve waits, and join ends without a master
     alone = lambda code, err: code is None and "to join: thalweg join" in err
     unreached = lambda code, err: "Connection refused" in err
@@ -91,7 +96,12 @@ def sweeps(work):
              ("inspect a model", ["inspect", model], works),
              ("data check", ["data", "check", job], works),
              ("join", ["join", "127.0.0.1:9", "--patience", "100ms"], unreached),
-             ("serve", ["serve", job, "--listen", "127.0.0.1:0", "--http", "off", "--run", os.path.join(work, "s"), "--again"], alone))
+             ("serve", ["serve", job, "--listen", "127.0.0.1:0", "--http", "off", "--run", os.path.join(work, "s"), "--again"], alone),
+             ("plan", ["plan", job], works),
+             ("predict", ["predict", run, "--data", rows], works),
+             ("compare", ["compare", job, "--vary", "update.rate=0.1,0.2", "--set", "compare.seeds=1", "--run", os.path.join(work, "r")],
+              works),
+             ("sandblaster", ["train", driven, "--run", os.path.join(work, "d"), "--again"], works))
     for name, args, enough in verbs:
         sweep(name, args, resource.RLIMIT_AS, range(50 * MIB, 220 * MIB, 5 * MIB // 2), MEMORY, enough,
               4 if name == "serve" else 30)
