@@ -156,6 +156,9 @@ static inline void tw_slice_hide(struct slice *s)
 /* The slice as a part of a checkpoint (node/checkpoint_part.h), in a new block; NULL without
  * memory. */
 struct tw_block *tw_slice_pack(struct slice *s);
+/* Could tw_slice_restore make this slice, which may be empty, what the part says?  `finite`: its
+ * parameters and its state must be, too.  Nothing is changed; TW_BAD_BYTES: no. */
+enum tw_status tw_slice_look(struct slice *s, const uint8_t *bytes, size_t len, bool finite);
 /* Make a slice that tw_slice_init just made what the part says; the bytes may be hostile.  When it
  * fails, the slice may only be released. */
 enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t len);

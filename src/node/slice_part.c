@@ -14,6 +14,7 @@
  *	               update, 0 if there was none */
 #include "node/checkpoint_part.h"
 #include "node/slice.h"
+#include "vec/vec.h"
 
 #include <float.h>
 #include <stdio.h>
@@ -176,24 +177,51 @@ struct tw_block *tw_slice_pack(struct slice *s)
 
 /* --- and back ------------------------------------------------------------------------------- */
 
-/* What a part lists. */
+/* What a part lists; `look`: it is only looked at, and the slice may be empty. */
 struct listed {
 	struct tw_array *array;
 	size_t count;
+	bool look, finite; /* finite: parameters and state must be */
 };
 
-static enum tw_status copy_floats(const struct slice *s, const struct tw_array *a, float *to)
+static enum tw_status copy_floats(const struct slice *s, const struct listed *l,
+				  const struct tw_array *a, float *to)
 {
-	if (!a || a->kind != TW_FLOATS || a->from != s->from || a->n != s->n)
+	const size_t *border = &s->plan->problem.border[s->index], n = border[1] - border[0];
+
+	if (!a || a->kind != TW_FLOATS || a->from != border[0] || a->n != n)
 		return TW_BAD_BYTES;
-	memcpy(to, a->at, s->n * sizeof(float));
+	if (!l->look)
+		memcpy(to, a->at, n * sizeof(float));
 	return TW_OK;
 }
 
 static enum tw_status restore_floats(const struct slice *s, const struct listed *l,
 				     const char *name, float *to)
 {
-	return copy_floats(s, tw_part_find(l->array, l->count, name), to);
+	return copy_floats(s, l, tw_part_find(l->array, l->count, name), to);
+}
+
+/* The parameters, or a part of the state behind them. */
+static enum tw_status restore_values(const struct slice *s, const struct listed *l,
+				     const char *name, uint32_t place)
+{
+	const struct tw_array *a = tw_part_find(l->array, l->count, name);
+	const enum tw_status st =
+		copy_floats(s, l, a, l->look ? NULL : tw_block_floats(s->w) + place * s->n);
+
+	return st == TW_OK && l->finite && !tw_vec_finite(a->at, a->n) ? TW_BAD_BYTES : st;
+}
+
+static enum tw_status restore_bytes(const struct listed *l, const char *name, void *to, size_t n)
+{
+	const struct tw_array *a = tw_part_find(l->array, l->count, name);
+
+	if (!a || a->kind != TW_BYTES || a->n != n)
+		return TW_BAD_BYTES;
+	if (!l->look)
+		memcpy(to, a->at, n);
+	return TW_OK;
 }
 
 static enum tw_status restore_spans(const struct listed *l, const char *name,
@@ -210,7 +238,7 @@ static enum tw_status restore_spans(const struct listed *l, const char *name,
 		memcpy(&one, (const uint8_t *)a->at + k * sizeof one, sizeof one);
 		if (one.from >= one.to)
 			return TW_BAD_BYTES;
-		st = tw_spans_add(spans, one.from, one.to, NULL);
+		st = l->look ? TW_OK : tw_spans_add(spans, one.from, one.to, NULL);
 		if (st != TW_OK)
 			return st;
 	}
@@ -219,13 +247,12 @@ static enum tw_status restore_spans(const struct listed *l, const char *name,
 
 static enum tw_status restore_numbers(struct slice *s, const struct listed *l)
 {
-	const struct tw_array *a = tw_part_find(l->array, l->count, TW_SHARD_PART);
 	struct slice_history *h = &s->history;
 	struct tw_shard_part x;
+	const enum tw_status st = restore_bytes(l, TW_SHARD_PART, &x, sizeof x);
 
-	if (!a || a->kind != TW_BYTES || a->n != sizeof x)
-		return TW_BAD_BYTES;
-	memcpy(&x, a->at, sizeof x);
+	if (st != TW_OK || l->look)
+		return st;
 	s->version.n = x.version;
 	s->round = x.round;
 	s->tally = x.tally;
@@ -237,7 +264,7 @@ static enum tw_status restore_numbers(struct slice *s, const struct listed *l)
 
 static enum tw_status restore_shared(struct slice *s, const struct listed *l)
 {
-	enum tw_status st = restore_floats(s, l, "parameters", tw_block_floats(s->w));
+	enum tw_status st = restore_values(s, l, "parameters", 0);
 	char name[40];
 
 	for (uint32_t k = 0; k < s->plan->far.rule->arrays && st == TW_OK; k++) {
@@ -254,7 +281,6 @@ static enum tw_status restore_shared(struct slice *s, const struct listed *l)
 static enum tw_status restore_state(struct slice *s, const struct listed *l)
 {
 	const uint32_t arrays = tw_plan_state_arrays(s->plan);
-	const struct tw_array *a = tw_part_find(l->array, l->count, count_name);
 	enum tw_status st = TW_OK;
 	char name[40];
 
@@ -262,31 +288,28 @@ static enum tw_status restore_state(struct slice *s, const struct listed *l)
 		return TW_OK;
 	for (uint32_t k = 0; k < arrays && st == TW_OK; k++) {
 		state_name(s, k, name, sizeof name);
-		st = restore_floats(s, l, name, tw_block_floats(s->w) + (1 + k) * s->n);
+		st = restore_values(s, l, name, 1 + k);
 	}
-	if (!a || a->kind != TW_BYTES || a->n != sizeof s->state_count)
-		return TW_BAD_BYTES;
-	memcpy(&s->state_count, a->at, sizeof s->state_count);
-	return st;
+	return st == TW_OK ? restore_bytes(l, count_name, &s->state_count, sizeof s->state_count)
+			   : st;
 }
 
 static enum tw_status restore_vectors(struct slice *s, const struct listed *l)
 {
+	const struct tw_optimising *o = &s->plan->optimising;
+	const uint32_t count =
+		tw_plan_optimises(s->plan) ? tw_descent_vectors(o->method, o->options) : 0;
 	struct slice_vectors *v = &s->vectors;
-	const struct tw_array *a = tw_part_find(l->array, l->count, lists_name);
 	enum tw_status st = TW_OK;
 	char name[40];
 
-	if (!v->count)
+	if (!count)
 		return TW_OK;
-	for (uint32_t k = 1; k < v->count && st == TW_OK; k++) {
+	for (uint32_t k = 1; k < count && st == TW_OK; k++) {
 		snprintf(name, sizeof name, "vector.%u", k);
-		st = restore_floats(s, l, name, v->at[k]);
+		st = restore_floats(s, l, name, l->look ? NULL : v->at[k]);
 	}
-	if (!a || a->kind != TW_BYTES || a->n != sizeof v->number)
-		return TW_BAD_BYTES;
-	memcpy(&v->number, a->at, sizeof v->number);
-	return st;
+	return st == TW_OK ? restore_bytes(l, lists_name, &v->number, sizeof v->number) : st;
 }
 
 /* The slot that an array is of; UINT32_MAX if it is no worker's. */
@@ -317,7 +340,8 @@ static enum tw_status restore_rates(struct slice *s, const struct listed *l)
 		memcpy(&rate, (const uint8_t *)a->at + k * sizeof rate, sizeof rate);
 		if (!(rate >= 0.0f && rate <= FLT_MAX))
 			return TW_BAD_BYTES;
-		s->own[k].before = s->own[k].array ? rate : 0.0f;
+		if (!l->look)
+			s->own[k].before = s->own[k].array ? rate : 0.0f;
 	}
 	return TW_OK;
 }
@@ -325,17 +349,19 @@ static enum tw_status restore_rates(struct slice *s, const struct listed *l)
 /* Velocities without their rates would be of no use; a cut of other workers has neither. */
 static enum tw_status restore_own(struct slice *s, const struct listed *l)
 {
+	const bool keeps = s->plan->far.rule->traits & TW_RULE_PER_WORKER;
 	bool any = false;
 
-	for (size_t k = 0; s->own && k < l->count; k++) {
+	for (size_t k = 0; keeps && k < l->count; k++) {
 		const uint32_t slot = slot_of(l->array[k].name);
 		enum tw_status st;
 
-		if (slot >= s->plan->crew.workers || s->own[slot].array)
+		if (slot >= s->plan->crew.workers || (!l->look && s->own[slot].array))
 			continue;
-		st = tw_slice_welcome(s, slot);
+		st = l->look ? TW_OK : tw_slice_welcome(s, slot);
 		if (st == TW_OK)
-			st = copy_floats(s, &l->array[k], tw_block_floats(s->own[slot].array));
+			st = copy_floats(s, l, &l->array[k],
+					 l->look ? NULL : tw_block_floats(s->own[slot].array));
 		if (st != TW_OK)
 			return st;
 		any = true;
@@ -343,26 +369,35 @@ static enum tw_status restore_own(struct slice *s, const struct listed *l)
 	return any ? restore_rates(s, l) : TW_OK;
 }
 
-enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t len)
+static enum tw_status restore(struct slice *s, const uint8_t *bytes, size_t len, struct listed *l)
 {
-	struct listed l;
-	enum tw_status st = tw_part_unpack(bytes, len, s->heap, &l.array, &l.count);
+	enum tw_status st = tw_part_unpack(bytes, len, s->heap, &l->array, &l->count);
 
 	if (st != TW_OK)
 		return st;
-	st = restore_numbers(s, &l);
+	st = restore_numbers(s, l);
 	if (st == TW_OK)
-		st = restore_shared(s, &l);
+		st = restore_shared(s, l);
 	if (st == TW_OK)
-		st = restore_state(s, &l);
+		st = restore_state(s, l);
 	if (st == TW_OK)
-		st = restore_vectors(s, &l);
+		st = restore_vectors(s, l);
 	if (st == TW_OK)
-		st = restore_own(s, &l);
+		st = restore_own(s, l);
 	if (st == TW_OK)
-		st = restore_spans(&l, "applied", &s->history.applied);
+		st = restore_spans(l, "applied", &s->history.applied);
 	if (st == TW_OK)
-		st = restore_spans(&l, "twice", &s->history.twice);
-	s->heap->put(s->heap, l.array);
+		st = restore_spans(l, "twice", &s->history.twice);
+	s->heap->put(s->heap, l->array);
 	return st;
+}
+
+enum tw_status tw_slice_look(struct slice *s, const uint8_t *bytes, size_t len, bool finite)
+{
+	return restore(s, bytes, len, &(struct listed){ .look = true, .finite = finite });
+}
+
+enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t len)
+{
+	return restore(s, bytes, len, &(struct listed){ .look = false });
 }

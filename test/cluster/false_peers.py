@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """false_peers.py [NAME...]: a replica that says to the others what no replica says, over TCP.
 
-One of three workers reaches the master and the other workers through relays of this test.  The
-first relay puts the others into PEERS that lead to the worker.  They add false messages to the true
-ones, with the node, slot and incarnation of that worker: wrong lengths, values that are not finite,
-slots of others, numbers and places that do not exist.  Nobody may crash or wait for ever, the run
-must learn, and what was refused must be counted."""
+One of three workers reaches the master and the other workers through relays of this test. The first
+relay puts the others into PEERS that lead to the worker. They add false messages to the true ones,
+with the node, slot and incarnation of that worker: wrong lengths, values that are not finite, slots
+of others, numbers and places that do not exist, copies that nobody can use. Nobody may crash or
+wait for ever, the run must learn, and what was refused must be counted."""
 import socket
 import struct
 import sys
@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 from cluster import Cluster, main, need
 from hostile import BODY, LOCAL, TYPE, TYPES, parse, seal
 
+SERVER, SHARD = 1, 2  # roles
 HUGE32, HUGE64 = (1 << 32) - 1, (1 << 64) - 1
 SAYS = ("SPREAD", "HEARD", "MIX", "REDUCE")
 # of REDUCE, whose first fields are round, attempt, chunk and part (docs/WIRE.md)
@@ -91,12 +92,32 @@ def u64(x):
     return struct.pack("<Q", x)
 
 
+def copies(h, whole):
+    """Copies that nobody asked for, and that are no copies: what is there must not be let go."""
+    head = bytearray(whole[:64])
+    shard, term = h["shard"], h["view"] >> 32
+    struct.pack_into("<H", head, 6, TYPE["COPY"])
+    struct.pack_into("<HBB", head, 12, 0, SHARD, SERVER)
+    struct.pack_into("<I", head, 44, 0)
+    bad = []
+    for said, attempt, payload in ((term, term << 20 | 0xfffff, bytes(100)),
+                                   (term, term << 20 | 0xfffff, b""),
+                                   (HUGE32, HUGE32, bytes(100)), (term, HUGE32, bytes(4096))):
+        struct.pack_into("<I", head, 8, 16 + len(payload))
+        struct.pack_into("<I", head, 28, said)
+        struct.pack_into("<II", head, 48, 0, len(payload))
+        body = struct.pack("<IIII", shard, term << 20 | 0xfffff, attempt, 3)
+        bad.append(seal(bytes(head), body + payload))
+    return bad
+
+
 def lies(h, whole):
     """False ones like this true one."""
     kind = TYPES[h["type"] - 1]
     payload = whole[64 + BODY[kind]:]
     bad = [changed(whole, from_=x) for x in (h["from_"] + 1, 1000, HUGE32)]
     bad += [changed(whole, incarnation=h["incarnation"] + 1), changed(whole, shard=77)]
+    bad += copies(h, whole)
     if payload:
         bad += [changed(whole, payload[:len(payload) // 8 * 4]), changed(whole, payload + bytes(4)),
                 changed(whole, b"")]

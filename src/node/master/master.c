@@ -4,6 +4,7 @@
  * Handlers only record what happened; tw_master_drive (master_phases.c) then does what is due. */
 #include "node/master/master.h"
 #include "base/fetch.h"
+#include "node/well_formed.h"
 
 #include <math.h>
 
@@ -138,7 +139,8 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 {
 	struct master *m = (struct master *)a;
 
-	if (m->phase == PHASE_OVER || !master_may_hear(m, ctx, msg))
+	if (m->phase == PHASE_OVER || !master_may_hear(m, ctx, msg) ||
+	    !tw_well_formed(m->plan, msg))
 		return;
 	switch (msg->h.type) {
 	case TW_HELLO:

@@ -328,11 +328,30 @@ static void keep_of_shard(struct master *m, uint32_t shard, const struct tw_msg 
 	} /* else a COMMIT was lost on the way there: it is sent again, and this, too */
 }
 
+/* Can it be read, by whoever is restored from it?  A final vector has no arrays. */
+static bool is_part(const struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	struct tw_array *list;
+	enum tw_status st;
+	size_t count;
+
+	if (!msg->payload)
+		return false;
+	if (!msg->b.part.cut)
+		return true;
+	st = tw_part_unpack(tw_msg_payload(msg), msg->h.payload, m->heap, &list, &count);
+	if (st == TW_OK)
+		m->heap->put(m->heap, list);
+	else if (st == TW_NO_MEMORY)
+		tw_give_up(ctx, st, "no memory for a part of a checkpoint");
+	return st == TW_OK;
+}
+
 void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const uint32_t s = msg->h.shard;
 
-	if (msg->h.view != m->restart.generation || !msg->payload)
+	if (msg->h.view != m->restart.generation || !is_part(m, ctx, msg))
 		return;
 	if (msg->from.role == TW_WORKER) {
 		worker_part(m, msg);

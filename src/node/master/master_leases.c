@@ -180,6 +180,8 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	const uint32_t slot = msg->h.from;
 	struct member *e = &m->member[slot];
 
+	if (d->lease > e->held.next) /* it was never given */
+		return;
 	tw_speed_told(m, slot, d->losses, d->busy);
 	m->count.loss_sum += d->loss;
 	m->count.loss_samples += d->losses;

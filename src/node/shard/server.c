@@ -6,8 +6,9 @@
  *
  *  (1) it obeys the newest master only.  A HOST of a master that died may arrive after the next one
  *      has adopted the shard as it was: taking it would make another incarnation of it that this
- *      master does not know. */
-#include "node/plan.h"
+ *      master does not know.  A COPY comes from another worker, which is believed only if it
+ *      speaks of the same master, or none was heard of here. */
+#include "node/well_formed.h"
 
 enum server_state {
 	SERVER_HERE,
@@ -97,7 +98,7 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 	struct server *s = (struct server *)a;
 	uint32_t shard;
 
-	if (!tw_hears(ctx, m))
+	if (!tw_hears(ctx, m) || !tw_well_formed(s->plan, m))
 		return;
 	if (m->h.type == TW_BYE && s->state == SERVER_LEAVING) {
 		s->state = SERVER_LEFT;
@@ -105,13 +106,12 @@ static void server_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		return;
 	}
 	if (m->h.type == TW_COPY) {
-		if (has_worker(s) && m->b.copy.shard < s->plan->problem.shards &&
-		    m->h.incarnation >= s->term)
+		if (has_worker(s) && m->from.index == m->b.copy.shard &&
+		    (m->h.incarnation == s->term || !s->term))
 			hand_on(ctx, m, m->b.copy.shard);
 		return;
 	}
-	if (m->h.type != TW_HOST || m->b.host.shard >= s->plan->problem.shards ||
-	    m->h.incarnation < s->term)
+	if (m->h.type != TW_HOST || m->h.incarnation < s->term)
 		return;
 	s->term = m->h.incarnation;
 	shard = m->b.host.shard;

@@ -13,7 +13,8 @@
  *  (5) under round gates only COMMIT applies: what is staged waits for it, whoever dies meanwhile.
  *      So it is where the master judges each contribution.
  *  (6) what is older than the shard's generation is fenced.
- *  (7) it obeys the newest master only.
+ *  (7) it obeys the newest master only.  What another replica says (COPY) is of that master, or
+ *      is no news of it, unless none was heard of yet.
  *  (8) while a worker is active, clocks.seen.least is the smallest clock of an active one.  A
  *      worker's clock is its own word and the same on all shards: clocks that shards count by
  *      themselves differ after one of them was lost, and two workers then wait for each other, each
@@ -36,6 +37,7 @@
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
 #include "node/shard/shard.h"
 #include "base/fetch.h"
+#include "node/well_formed.h"
 
 struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx, enum tw_type type)
 {
@@ -112,6 +114,30 @@ static void shard_soon(const struct tw_actor *a, const struct tw_msg *m)
 	tw_fetch(s->bucket.spare, sizeof(struct contribution));
 }
 
+/* (7): what an earlier master said may still be on its way when a later one has asked; so may what
+ * the server of this node hands on. */
+static bool shard_obeys(struct shard *s, const struct tw_msg *m)
+{
+	const uint32_t term = m->h.incarnation;
+
+	if (m->from.role != TW_MASTER && m->from.role != TW_SERVER)
+		return true;
+	if (term < s->fence.term || (m->h.type == TW_COPY && s->fence.term && term > s->fence.term))
+		return false;
+	/* a COPY says so itself when it is taken */
+	if (m->h.type != TW_COPY)
+		s->fence.term = term;
+	return true;
+}
+
+/* Who they are, the world hears too: not from what is too old. */
+static void hear_members(const struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	if (m->h.view >= s->fence.generation)
+		tw_members(ctx, m->tail ? (const void *)m->tail->data : NULL,
+			   m->h.tail / sizeof(struct tw_member));
+}
+
 static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 {
 	struct shard *s = (struct shard *)a;
@@ -120,17 +146,12 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 	if (!tw_shard_lockfree(s) || m->from.node != ctx->self.node || m->from.role != TW_SHARD ||
 	    m->from.index != ctx->self.index || m->h.tail != sizeof(struct tw_addr))
 		m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
-	if (!shard_may_hear(m, ctx)) {
+	if (!shard_may_hear(m, ctx) || !tw_well_formed(s->plan, m)) {
 		s->slice.tally.refused++;
 		return;
 	}
-	/* (7): what an earlier master said may still be on its way when a later one has asked; so
-	 * may what the server of this node hands on */
-	if (m->from.role == TW_MASTER || m->from.role == TW_SERVER) {
-		if (m->h.incarnation < s->fence.term)
-			return;
-		s->fence.term = m->h.incarnation;
-	}
+	if (!shard_obeys(s, m))
+		return;
 	m->h.from = sender_of(s, m);
 	switch (m->h.type) {
 	case TW_PUSH:
@@ -143,8 +164,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_shard_commit(s, ctx, m);
 		break;
 	case TW_VIEW:
-		tw_members(ctx, m->tail ? (const void *)m->tail->data : NULL,
-			   m->h.tail / sizeof(struct tw_member));
+		hear_members(s, ctx, m);
 		tw_shard_view(s, ctx, m);
 		break;
 	case TW_IDLE:
@@ -168,8 +188,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_shard_snap(s, ctx, m);
 		break;
 	case TW_FORM:
-		tw_members(ctx, m->tail ? (const void *)m->tail->data : NULL,
-			   m->h.tail / sizeof(struct tw_member));
+		hear_members(s, ctx, m);
 		tw_shard_form(s, ctx, m);
 		break;
 	case TW_REDUCE:

@@ -5,7 +5,9 @@
  *
  *  (1) HOST begins a new incarnation, at the version of the cut it is taken from; one that is not
  *      newer than what is hosted changes nothing.
- *  (2) what goes into a cut is one version (slice_part.c). */
+ *  (2) what goes into a cut is one version (slice_part.c).
+ *  (3) a part is looked at before what is here is let go: one that cannot be used changes
+ *      nothing. */
 #include "node/shard/shard.h"
 #include "base/grow.h"
 #include "vec/vec.h"
@@ -79,14 +81,13 @@ static enum tw_status take_range(struct shard *s, struct tw_context *ctx, const 
 	memset(tw_block_floats(p->w) + p->n, 0, (p->all - p->n) * sizeof(float));
 	if (m->b.host.cut == 0)
 		return ctx->engine->class->init(ctx->engine, p->from, p->n, tw_block_floats(p->w));
-	return m->payload ? tw_slice_restore(p, tw_msg_payload(m), m->h.payload) : TW_BAD_BYTES;
+	return tw_slice_restore(p, tw_msg_payload(m), m->h.payload);
 }
 
 /* What it should be taken from cannot be used: the master hears of it, and says what follows. */
 static void cannot_host(struct shard *s, struct tw_context *ctx, const struct tw_body_host *h,
 			enum tw_status st)
 {
-	tw_shard_let_go(s);
 	if (st == TW_NO_MEMORY) {
 		tw_give_up(ctx, st, "no memory for shard %u", s->index);
 		return;
@@ -126,6 +127,13 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 			hosted(s, ctx, h, 0);
 		return;
 	}
+	if (h->cut && !h->unhost) { /* (3) */
+		st = tw_slice_look(&s->slice, tw_msg_payload(m), m->h.payload, false);
+		if (st != TW_OK) {
+			cannot_host(s, ctx, h, st);
+			return;
+		}
+	}
 	tw_shard_let_go(s);
 	if (h->unhost)
 		return;
@@ -135,6 +143,7 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		s->reduce.attempt = h->attempt;
 	st = take_range(s, ctx, m);
 	if (st != TW_OK) {
+		tw_shard_let_go(s); /* the engine has no such values */
 		cannot_host(s, ctx, h, st);
 		return;
 	}
@@ -208,27 +217,28 @@ void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 					   .attempt = b->attempt };
 	enum tw_status st;
 
-	if (!tw_shard_is_replica(s) || b->attempt <= s->reduce.attempt)
+	if (!tw_shard_is_replica(s) || b->shard != s->index || b->attempt <= s->reduce.attempt)
 		return;
-	tw_shard_let_go(s);
-	s->reduce.attempt = b->attempt;
-	s->fence.generation = m->h.view;
-	s->members.live = b->live;
-	st = furnish(s);
+	st = tw_slice_look(&s->slice, tw_msg_payload(m), m->h.payload, true); /* (3) */
+	if (st == TW_OK) {
+		tw_shard_let_go(s);
+		s->fence.term = m->h.incarnation;
+		s->reduce.attempt = b->attempt;
+		s->fence.generation = m->h.view;
+		s->members.live = b->live;
+		st = furnish(s);
+	}
 	if (st == TW_OK)
-		st = m->payload ? tw_slice_restore(&s->slice, tw_msg_payload(m), m->h.payload)
-				: TW_BAD_BYTES;
-	if (st == TW_OK && !tw_vec_finite(tw_block_floats(s->slice.w), s->slice.all))
-		st = TW_BAD_BYTES;
+		st = tw_slice_restore(&s->slice, tw_msg_payload(m), m->h.payload);
 	if (st == TW_OK) {
 		begin_hosting(s, ctx, &what, false);
-		return;
-	}
-	tw_shard_let_go(s);
-	if (st == TW_NO_MEMORY)
+	} else if (st == TW_NO_MEMORY) {
+		tw_shard_let_go(s);
 		tw_give_up(ctx, st, "no memory for shard %u", s->index);
-	else
+	} else {
+		s->slice.tally.refused++;
 		tw_say(ctx, TW_ERROR, "the copy of shard %u is malformed", s->index);
+	}
 }
 
 /* --- what the master asks for ------------------------------------------------------------- */

@@ -125,7 +125,10 @@ static void keep(struct shard *s, struct tw_context *ctx, const struct tw_body_p
 		s->pins.count++;
 		p = &s->pins.at[k];
 	}
-	*p = (struct shard_pin){ .state = PIN_AWAITED, .want = *b };
+	*p = (struct shard_pin){
+		.state = PIN_AWAITED,
+		.want = { .pin = b->pin, .what = b->what, .round = b->round, .samples = b->samples }
+	};
 	keep_view(s, ctx, p);
 }
 

@@ -27,7 +27,8 @@ static bool plausible(const struct shard *s, const struct shard_reduce *r,
 		    ? !tw_shard_is_share(b->weight) || !tw_shard_is_share(b->divide)
 		    : b->weight != b->divide || !tw_shard_is_share(b->weight / count))
 		return false;
-	if (!(b->drift >= 0.0f) || !(b->drift_most >= 0.0f))
+	if (!(b->drift >= 0.0f && b->drift <= FLT_MAX) ||
+	    !(b->drift_most >= 0.0f && b->drift_most <= FLT_MAX))
 		return false;
 	if (!(b->residual >= 0.0f && b->residual <= FLT_MAX) ||
 	    (tw_plan_gathers(s->plan) && b->contributions != 1))

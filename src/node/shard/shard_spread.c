@@ -487,11 +487,11 @@ void tw_spread_form(struct shard *s, struct tw_context *ctx, const struct tw_msg
 	struct shard_spread *p = &s->spread;
 	uint32_t rank = 0;
 
-	if (m->b.form.attempt <= p->attempt || !furnished(s, ctx))
+	if (m->b.form.attempt <= p->attempt)
 		return;
 	while (rank < peers && list[rank].node != ctx->self.node)
 		rank++;
-	if (rank == peers)
+	if (rank == peers || !furnished(s, ctx))
 		return; /* the others do without it */
 	p->attempt = m->b.form.attempt;
 	p->member = tw_block_keep(m->tail);

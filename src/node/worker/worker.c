@@ -2,6 +2,7 @@
 /* worker.c - the worker as an actor: what it is told, by whom, and which part of it hears it. */
 #include "node/worker/worker.h"
 #include "base/fetch.h"
+#include "node/well_formed.h"
 
 /* --- memory ------------------------------------------------------------------------------- */
 
@@ -173,7 +174,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 {
 	struct worker *w = (struct worker *)a;
 
-	if (w->me.state == WORKER_OVER || !tw_hears(ctx, m))
+	if (w->me.state == WORKER_OVER || !tw_hears(ctx, m) || !tw_well_formed(w->plan, m))
 		return;
 	if (w->me.state == WORKER_LEFT) {
 		if (m->h.type == TW_WELCOME || m->h.type == TW_VIEW || m->h.type == TW_LEASE)

@@ -124,10 +124,13 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 /* (2): the holder that says this, if it may say it to us. */
 static struct holder *heard_from(struct worker *w, const struct tw_msg *m)
 {
+	struct holder *h;
+
 	if (!tw_worker_is_member(w) || m->h.view != w->me.id.generation ||
 	    m->h.incarnation != w->me.id.incarnation)
 		return NULL;
-	return tw_exchange_find(&w->exchange, m->h.shard);
+	h = tw_exchange_find(&w->exchange, m->h.shard);
+	return h && h->known && h->addr.node == m->from.node ? h : NULL;
 }
 
 /* A shard did not take the numbers of a contribution; every other shard may say the same. */
@@ -165,6 +168,7 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 	const struct tw_body_params *b = &m->b.params;
 	struct holder *h = heard_from(w, m);
 	enum tw_status st;
+	bool unknown;
 
 	if (!h)
 		return;
@@ -174,24 +178,25 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 	}
 	if (b->version.incarnation < h->incarnation)
 		return;
-	was_bad(w, ctx, h, m, b->link);
-	tw_exchange_acked(&w->exchange, h, b->link, b->unapplied, b->late, b->version.incarnation);
-	/* what was dropped came late: the leases of rounds that are over are void */
-	if (tw_worker_rounds(w) && (m->h.flags & TW_FLAG_DROPPED))
-		tw_worker_void_leases(w, b->round);
-	tw_worker_closings(w, ctx);
-	if (tw_exchange_unknown_to(h, b)) {
-		tw_exchange_ask_again(&w->exchange, ctx, h, tw_worker_round(w));
-		tw_worker_advance(w, ctx);
-		return;
-	}
-	st = tw_exchange_answered(&w->exchange, h, m);
+	unknown = tw_exchange_unknown_to(h, b);
+	st = unknown ? TW_ABSENT : tw_exchange_answered(&w->exchange, h, m);
 	if (st == TW_NO_MEMORY) {
 		tw_give_up(ctx, st, "no memory for an answer of shard %u", h->shard);
 		return;
 	}
 	if (st == TW_BAD_BYTES) {
 		tw_say(ctx, TW_WARNING, "an answer of shard %u is malformed", h->shard);
+		return;
+	}
+	was_bad(w, ctx, h, m, b->link);
+	tw_exchange_acked(&w->exchange, h, b->link, b->unapplied, b->late, b->version.incarnation);
+	/* what was dropped came late: the leases of rounds that are over are void */
+	if (tw_worker_rounds(w) && (m->h.flags & TW_FLAG_DROPPED))
+		tw_worker_void_leases(w, b->round);
+	tw_worker_closings(w, ctx);
+	if (unknown) {
+		tw_exchange_ask_again(&w->exchange, ctx, h, tw_worker_round(w));
+		tw_worker_advance(w, ctx);
 		return;
 	}
 	/* what outlives a fetch stays as it is in the checkpoint that a drain is for, but for a
