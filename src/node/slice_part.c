@@ -187,9 +187,10 @@ struct listed {
 static enum tw_status copy_floats(const struct slice *s, const struct listed *l,
 				  const struct tw_array *a, float *to)
 {
-	const size_t *border = &s->plan->problem.border[s->index], n = border[1] - border[0];
+	const size_t *border = s->plan->problem.border;
+	const size_t from = border[s->index], n = border[s->index + 1] - from;
 
-	if (!a || a->kind != TW_FLOATS || a->from != border[0] || a->n != n)
+	if (!a || a->kind != TW_FLOATS || a->from != from || a->n != n)
 		return TW_BAD_BYTES;
 	if (!l->look)
 		memcpy(to, a->at, n * sizeof(float));

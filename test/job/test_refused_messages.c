@@ -499,7 +499,7 @@ static const struct row {
 	FIELD(TW_PIN, TW_SHARD, TW_MASTER, pin, digest, ANY),
 	FIELD(TW_PIN, TW_SHARD, TW_MASTER, pin, rate, FINITE),
 	WHOLE(TW_SCALAR, TW_SHARD, TW_MASTER, TAIL, ANY),
-	/* what a worker says to a shard of its own contributions and requests; who it is before a view
+	/* what a worker says to a shard of its contributions and requests; who it is before a view
 	 * has named it */
 	HEADER(TW_PUSH, TW_WORKER, TW_SHARD, from, SLOT),
 	HEADER(TW_PUSH, TW_WORKER, TW_SHARD, incarnation, ANY),
@@ -582,8 +582,8 @@ static const struct row {
 	WHOLE(TW_UNCHANGED, TW_SHARD, TW_WORKER, BODY, ANY),
 	WHOLE(TW_ACK, TW_SHARD, TW_WORKER, BODY, ANY),
 	FIELD(TW_REFUSE, TW_SHARD, TW_WORKER, refuse, why, FEW),
-	/* what a cell says to another of its worker; of a life that the other has not heard of it is
-	 * kept */
+	/* what a cell says to another of its worker; of a life that the other has not heard of,
+	 * it is kept */
 	HEADER(0, TW_WORKER, TW_WORKER, seq, ANY),
 	HEADER(0, TW_WORKER, TW_WORKER, view, ANY),
 	HEADER(0, TW_WORKER, TW_WORKER, incarnation, ANY),
@@ -1081,8 +1081,8 @@ static void what_is_refused_changes_nothing(void **state)
 			 (unsigned long long)outcomes[WRONG]);
 }
 
-/* A kind that is new is in no job here, perhaps, but it is fed all the same; nor is there a row that
- * is not needed. */
+/* A kind that is new is in no job here, perhaps, but it is fed all the same; nor is there a row
+ * that is not needed. */
 static void everything_was_tried(void **state)
 {
 	(void)state;

@@ -215,8 +215,6 @@ bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 /* Nobody gets more work: whoever has none is not to be waited for. */
 void tw_deal_no_more(struct master *m, struct tw_context *ctx);
 void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
-/* Are these leases that somebody may hold? */
-bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count);
 bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 		   const struct tw_range *list, size_t count);
 /* This member's lease that begins at this position is void; what is in it is not given back. */

@@ -355,7 +355,7 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 		return;
 	if (msg->from.role == TW_WORKER) {
 		worker_part(m, msg);
-	} else if (s >= m->plan->problem.shards || m->shard[s].node != msg->from.node) {
+	} else if (m->shard[s].node != msg->from.node) {
 		return;
 	} else if (msg->b.part.cut == 0) {
 		if (tw_master_rounds(m) && msg->b.part.round != m->rounds.number)

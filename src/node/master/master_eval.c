@@ -608,7 +608,7 @@ void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_m
 {
 	struct shard_info *i;
 
-	if (msg->h.shard >= m->plan->problem.shards || msg->h.view != m->restart.generation)
+	if (msg->h.view != m->restart.generation)
 		return;
 	i = &m->shard[msg->h.shard];
 	if (tw_master_has_replicas(m) && msg->b.pin.what == TW_PIN_KEEP &&

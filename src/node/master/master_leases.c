@@ -261,15 +261,6 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for samples of a lost worker");
 }
 
-bool tw_deal_adoptable(const struct master *m, const struct tw_range *list, size_t count)
-{
-	for (size_t k = 0; k < count; k++)
-		if (!list[k].count || list[k].from >= m->plan->dealing.positions ||
-		    list[k].count > m->plan->dealing.positions - list[k].from)
-			return false;
-	return true;
-}
-
 bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 		   const struct tw_range *list, size_t count)
 {

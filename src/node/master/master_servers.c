@@ -316,8 +316,7 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 	struct shard_info *i;
 
 	/* nobody outlived a master that is yet to come */
-	if (s >= m->plan->problem.shards || msg->h.view >> 32 > ctx->boot ||
-	    msg->b.state.version.incarnation >> 20 > ctx->boot)
+	if (msg->h.view >> 32 > ctx->boot || msg->b.state.version.incarnation >> 20 > ctx->boot)
 		return;
 	i = &m->shard[s];
 	if (tw_shard_has_home(i) && (i->node == msg->from.node || tw_master_has_replicas(m)) &&
@@ -370,8 +369,6 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 	const uint32_t s = msg->h.shard;
 	struct shard_info *i;
 
-	if (s >= m->plan->problem.shards)
-		return;
 	i = &m->shard[s];
 	if (tw_master_has_replicas(m) && msg->b.host.attempt) {
 		tw_replica_hosted(m, ctx, msg);

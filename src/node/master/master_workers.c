@@ -534,8 +534,7 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 	 * keeps would not fit to what they have */
 	if ((tw_plan_worker_goes_back(m->plan) && began_from_cut(m)) || e->live ||
 	    h->incarnation >> 20 >= ctx->boot || e->incarnation >= h->incarnation ||
-	    m->restart.begun || m->phase != PHASE_GATHER ||
-	    !tw_deal_adoptable(m, list, msg->h.tail / sizeof *list)) {
+	    m->restart.begun || m->phase != PHASE_GATHER) {
 		refuse(ctx, msg, TW_REFUSED_FENCED);
 		return;
 	}

@@ -84,19 +84,6 @@ static void form(struct shard *s, struct shard_reduce *r, struct tw_context *ctx
 	tw_reduce_advance_all(s, r, ctx);
 }
 
-static bool usable(const struct shard *s, const struct tw_msg *m)
-{
-	const struct tw_member *list = m->tail ? (const void *)m->tail->data : NULL;
-	const uint32_t peers = (uint32_t)(m->h.tail / sizeof *list);
-
-	if (!peers || peers > s->plan->crew.workers)
-		return false;
-	for (uint32_t k = 0; k < peers; k++)
-		if (list[k].slot >= s->plan->crew.workers)
-			return false;
-	return true;
-}
-
 void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_form *b = &m->b.form;
@@ -104,7 +91,6 @@ void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	const bool exchanges = b->what == TW_FORM_SPREAD || b->what == TW_FORM_SETTLE;
 
 	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view != s->fence.generation ||
-	    !usable(s, m) || b->what >= TW_FORMS ||
 	    !(b->what == TW_FORM_ROUND ? tw_plan_round(s->plan) != NULL : tw_shard_is_loose(s)))
 		return;
 	if (exchanges) {
@@ -249,14 +235,10 @@ static enum tw_status put_books(struct shard *s, struct shard_reduce *r, const s
 	return TW_OK;
 }
 
-static bool spans_fit(const struct shard *s, const struct tw_span *span, uint32_t count,
-		      size_t bytes)
+static bool spans_fit(const struct tw_span *span, uint32_t count)
 {
-	if (count * sizeof *span != bytes)
-		return false;
 	for (uint32_t k = 0; k < count; k++)
-		if (span[k].from >= span[k].to || span[k].to - span[k].from > UINT32_MAX ||
-		    span[k].to > s->plan->dealing.positions)
+		if (span[k].to - span[k].from > UINT32_MAX)
 			return false;
 	return true;
 }
@@ -301,7 +283,7 @@ void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struc
 	own = r->pieces && tw_reduce_mixes(s, r) && r->contributes ? tw_reduce_own(s, r) : NULL;
 	if (!r->pieces || m->b.commit.attempt != r->attempt || r->left ||
 	    (tw_reduce_mixes(s, r) && r->contributes && !own) ||
-	    !spans_fit(s, span, m->b.commit.count, m->h.tail)) {
+	    !spans_fit(span, m->b.commit.count)) {
 		s->slice.tally.refused++;
 		return;
 	}

@@ -296,11 +296,6 @@ static void new_generation(struct shard *s, uint64_t generation)
 	tw_clocks_reset(&s->clocks);
 }
 
-static bool names(const struct shard *s, const struct tw_member *m)
-{
-	return m->slot < s->plan->crew.workers;
-}
-
 /* Entry k of a view by the shard's own count: a worker has an entry for each lane, in order. */
 static struct tw_member entry(const struct shard *s, const struct tw_member *list, size_t k)
 {
@@ -317,8 +312,7 @@ static void remove_absent(struct shard *s, struct tw_context *ctx, const struct 
 	const uint32_t number = ++s->members.full_views;
 
 	for (size_t k = 0; k < count; k++)
-		if (names(s, &list[k]))
-			tw_shard_worker(s, entry(s, list, k).slot)->listed = number;
+		tw_shard_worker(s, entry(s, list, k).slot)->listed = number;
 	for (uint32_t k = 0; k < s->members.senders; k++) {
 		struct shard_worker *g = tw_shard_worker(s, k);
 
@@ -344,8 +338,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	if (tw_shard_is_replica(s) && !full) { /* of the worker of another one */
 		for (size_t k = 0; k < count && s->members.debt; k++)
-			if (names(s, &list[k]))
-				other_gone(s, &list[k]);
+			other_gone(s, &list[k]);
 		return;
 	}
 	if (full) {
@@ -360,8 +353,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	for (size_t k = 0; k < count; k++) {
 		const struct tw_member one = entry(s, list, k);
 
-		if (names(s, &list[k]) && one.state <= TW_LEFT)
-			member(s, ctx, &one, full);
+		member(s, ctx, &one, full);
 	}
 	s->members.live = m->b.view.live;
 	tw_bucket_check(s, ctx);
@@ -373,7 +365,7 @@ void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	const struct tw_body_idle *i = &m->b.idle;
 	const uint32_t lanes = s->members.lanes;
 
-	if (!s->hosted || m->h.view != s->fence.generation || i->slot >= s->plan->crew.workers)
+	if (!s->hosted || m->h.view != s->fence.generation)
 		return;
 	for (uint32_t k = i->slot * lanes; k < (i->slot + 1) * lanes; k++) {
 		if (tw_shard_worker(s, k)->incarnation != i->incarnation)

@@ -151,16 +151,12 @@ static uint32_t staged_of(const struct shard *s, const struct tw_member *who)
 
 /* A set names workers whose slice for this round is here, each once: how many slices these are;
  * UINT32_MAX: something is missing. */
-static uint32_t all_staged(const struct shard *s, const struct tw_member *set, uint32_t count,
-			   size_t bytes)
+static uint32_t all_staged(const struct shard *s, const struct tw_member *set, uint32_t count)
 {
 	uint32_t slices = 0;
 
-	if (count > s->plan->crew.workers || count * sizeof *set != bytes)
-		return UINT32_MAX;
 	for (uint32_t k = 0; k < count; k++) {
-		const bool fits = set[k].slot < s->plan->crew.workers &&
-				  !(k && set[k].slot <= set[k - 1].slot);
+		const bool fits = !(k && set[k].slot <= set[k - 1].slot);
 		const uint32_t lanes = fits ? staged_of(s, &set[k]) : 0;
 
 		if (!lanes)
@@ -245,7 +241,7 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	}
 	if (!tw_shard_rounds(s))
 		return;
-	slices = all_staged(s, set, count, m->h.tail);
+	slices = all_staged(s, set, count);
 	if (slices == UINT32_MAX) {
 		s->slice.tally.refused++;
 		tw_say(ctx, TW_ERROR,

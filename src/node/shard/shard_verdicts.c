@@ -178,10 +178,6 @@ void tw_verdict_carry_out(struct shard *s, struct tw_context *ctx, const struct 
 	const struct tw_judged *set = m->tail ? (const void *)m->tail->data : NULL;
 	const uint32_t count = m->b.commit.count;
 
-	if (count > s->plan->crew.workers || count * sizeof *set != m->h.tail) {
-		s->slice.tally.refused++;
-		return;
-	}
 	if (m->b.commit.round < s->round.verdicts) { /* (2) */
 		confirm(s, ctx);
 		return;
@@ -189,7 +185,7 @@ void tw_verdict_carry_out(struct shard *s, struct tw_context *ctx, const struct 
 	for (uint32_t k = 0; k < count; k++) {
 		const uint32_t how = set[k].what & ~TW_JUDGED_FLUSH;
 		const bool flush = set[k].what & TW_JUDGED_FLUSH;
-		struct contribution *c = how <= TW_JUDGED_VOID ? take(s, ctx, &set[k]) : NULL;
+		struct contribution *c = take(s, ctx, &set[k]);
 
 		if (c)
 			tw_shard_settle(s, ctx, c, (enum tw_judgement)how, flush);
