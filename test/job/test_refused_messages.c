@@ -94,11 +94,12 @@ static void *memory_get(struct tw_heap *heap, size_t bytes)
 
 static void memory_put(struct tw_heap *heap, void *bytes)
 {
-	struct piece *p = (struct piece *)bytes - 1;
+	struct piece *p;
 
 	(void)heap;
 	if (!bytes)
 		return;
+	p = (struct piece *)bytes - 1;
 	assert_true(p->used);
 	p->used = false;
 	if (p->lines < CLASSES) {
@@ -675,16 +676,26 @@ static bool is_believed_at(const struct tw_msg *m, uint16_t to, enum place place
 
 static bool is_believed(const struct tw_msg *m, uint16_t to, const struct change *c)
 {
-	const uint8_t *now = c->place == HEAD   ? (const uint8_t *)&m->h
-			     : c->place == BODY ? (const uint8_t *)&m->b
-						: fed_bytes;
-	const uint8_t *before = c->place == HEAD   ? (const uint8_t *)&saying->h
-				: c->place == BODY ? (const uint8_t *)&saying->b
-				: c->place == TAIL ? saying->tail->data
-						   : tw_msg_payload(saying);
+	const uint8_t *now = fed_bytes, *before;
 
-	if (c->place > PAYLOAD)
+	switch (c->place) {
+	case HEAD:
+		now = (const uint8_t *)&m->h;
+		before = (const uint8_t *)&saying->h;
+		break;
+	case BODY:
+		now = (const uint8_t *)&m->b;
+		before = (const uint8_t *)&saying->b;
+		break;
+	case TAIL:
+		before = saying->tail->data;
+		break;
+	case PAYLOAD:
+		before = tw_msg_payload(saying);
+		break;
+	default:
 		return is_believed_at(m, to, c->place, NULL, 0);
+	}
 	for (size_t k = c->at; k < c->at + c->bytes; k++)
 		if (now[k] != before[k] && !is_believed_at(m, to, c->place, now, k))
 			return false;
