@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /* On, as the first thing that a process does: nothing has begun that could be lost, so until one of
- * the functions below counts them a signal ends the process with TW_EXIT_INTERRUPTED and a sentence.
- * Off, for a verb that never counts them: signals do what they do to any program. */
+ * the functions below counts them a signal ends the process with TW_EXIT_INTERRUPTED and a
+ * sentence.  Off, for a verb that never counts them: signals do what they do to any program. */
 void tw_signals_early(bool on);
 /* The handler that it sets; also that of a process which another one has just started. */
 void tw_signals_stop(int number);

@@ -78,7 +78,7 @@ static enum tw_status ask_job(const struct join *j, struct tw_tcp_options *o,
 	return status;
 }
 
-/* The master was restarted with another job while it was asked: let the old one go and ask again. */
+/* The master was restarted with another job while it was asked: let the old one go, ask again. */
 static bool ask_again(const struct join *j, enum tw_status status, struct tw_job **job,
 		      struct tw_error *why)
 {

@@ -144,9 +144,9 @@ void tw_tcp_bytes(struct tw_tcp *t, uint64_t *sent, uint64_t *received);
 void tw_tcp_codec(struct tw_tcp *t, uint64_t out[4]);
 void tw_tcp_close(struct tw_tcp *t); /* NULL is allowed */
 
-/* A joiner that knows nothing yet: the job and the data set, from the master.  Blocking.  A question
- * without an answer is asked again until o->patience is over (TW_IO).  TW_CANCELLED: the master was
- * restarted with another run, job or data set; close this and ask from the beginning. */
+/* A joiner that knows nothing yet: the job and the data set, from the master.  Blocking.  What was
+ * asked without an answer is asked again until o->patience is over (TW_IO).  TW_CANCELLED: the
+ * master was restarted with another run, job or data set; close this and ask from the beginning. */
 struct tw_tcp_ask;
 struct tw_tcp_facts {
 	uint64_t run, data_bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_false_master.c - a master that lies to who joins it, about paths, data and the model; and one
+/* test_false_master.c - a master that lies to who joins it, about paths, data and the model; one
  * that dies, or falls silent, while it is asked for them. */
 #include "actor/message.h"
 #include "spec/field.h"

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-
 /* What all runs together have shown; a test that never saw a thing shows nothing about it. */
 static struct {
 	uint64_t events, dry, early, behind, back, staging, complete, refused, parts, chunks,

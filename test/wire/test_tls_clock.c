@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tls_clock.c - a key has no date: connections are made while the clock of the machine jumps. */
+/* test_tls_clock.c - a key has no date: connections are made while the machine's clock jumps. */
 #include "wire/pairs.h"
 #include "wire/tls.h"
 

@@ -499,8 +499,9 @@ void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_
 void tw_stalled_check(struct master *m, struct tw_context *ctx);
 /* Outside of such rounds: ask all shards for whom they wait, and whether anything is applied. */
 void tw_stalled_ask(struct master *m, struct tw_context *ctx);
-/* Where nobody has finished anything: somebody has, who waits for another one; how long that one may
- * be waited for which was asked at `since`.  INT64_MAX: nobody says so. */
+/* Where nobody has finished a lease or a round: who waits for another one has finished its step.
+ * How long that other one, which was asked at `since`, may be waited for.  INT64_MAX: nobody says
+ * that it waits. */
 int64_t tw_stalled_patience(const struct master *m, int64_t since);
 /* Whom the answers to that lead to; TW_NO_SLOT: to nobody. */
 uint32_t tw_stalled_culprit(struct master *m);

@@ -2,8 +2,8 @@
 /* master_state.h - what the master knows, in parts; each says what holds in it and who resets it.
  *
  * The files that change a part are named with it.  Sets and counts over members and shards are kept
- * as they change, so that no event walks over all of them.  Whether all shards have done something is
- * asked with tw_master_every_shard, from one on that had not: `lacks` is its number. */
+ * as they change, so that no event walks over all of them.  Whether all shards have done something
+ * is asked with tw_master_every_shard, from one on that had not: `lacks` is its number. */
 #ifndef TW_NODE_MASTER_MASTER_STATE_H
 #define TW_NODE_MASTER_MASTER_STATE_H
 

@@ -84,7 +84,8 @@ static bool eval_stage(struct worker *w, struct tw_context *ctx)
 	return true;
 }
 
-/* Is every view here?  One that was not is asked first: all answers cost two walks, not one each. */
+/* Is every view here?  One that was not is asked first: all answers cost two walks, not one each.
+ */
 static bool all_pinned(struct worker *w)
 {
 	for (uint32_t k = 0; k < w->exchange.holders; k++) {

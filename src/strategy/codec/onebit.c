@@ -113,6 +113,7 @@ TW_CLONED_STATIC(uint32_t, collect_two, (float *r, const float *x, size_t n, dou
 			minus[k] += (double)(above[at + k] - r[at + k]);
 	}
 	for (size_t k = 0; at + k < n; k++) {
+		/* cppcheck-suppress uninitvar ; all below n are written */
 		plus[k] += (double)above[at + k];
 		minus[k] += (double)(above[at + k] - r[at + k]);
 	}
