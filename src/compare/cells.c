@@ -267,6 +267,21 @@ static enum tw_status cannot(const char *path, struct tw_error *why)
 	return tw_fail(why, TW_IO, "%.300s: cannot be written: %s", path, strerror(errno));
 }
 
+static bool put_all(int fd, const char *text)
+{
+	for (size_t left = strlen(text); left > 0;) {
+		const ssize_t n = write(fd, text, left);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return false;
+		text += n;
+		left -= (size_t)n;
+	}
+	return true;
+}
+
 /* The folder of the cell with its job, and the three descriptors of its process. */
 static enum tw_status prepare(struct tw_cells *s, const struct tw_compare_cell *cell, int fd[3],
 			      struct tw_error *why)
@@ -279,15 +294,21 @@ static enum tw_status prepare(struct tw_cells *s, const struct tw_compare_cell *
 	if (tw_make_way(s->cells, name, cell_knows, s->how.log) != TW_OK ||
 	    mkdirat(s->cells, name, 0777) || (at = tw_folder_at(s->cells, name)) < 0)
 		return cannot(path, why);
-	for (int k = 0; k < 3; k++)
+	for (int k = 0; k < 3; k++) {
 		fd[k] = openat(at, files[k], NEW_FILE | (k ? O_WRONLY : O_RDWR), 0666);
+		if (fd[k] < 0) {
+			const int error = errno;
+
+			close(at);
+			errno = error;
+			draft_path(s, cell, files[k], path);
+			return cannot(path, why);
+		}
+	}
 	close(at);
-	if (fd[0] < 0 || fd[1] < 0 || fd[2] < 0)
-		return cannot(path, why);
-	if (write(fd[0], cell->text, strlen(cell->text)) != (ssize_t)strlen(cell->text) ||
-	    lseek(fd[0], 0, SEEK_SET) != 0)
-		return cannot(path, why);
-	return TW_OK;
+	draft_path(s, cell, files[0], path);
+	return put_all(fd[0], cell->text) && lseek(fd[0], 0, SEEK_SET) == 0 ? TW_OK
+									    : cannot(path, why);
 }
 
 static enum tw_status start(struct tw_cells *s, struct slot *slot,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <cmocka.h>
@@ -772,6 +773,77 @@ static void bursts_are_those_of_the_servers_links(void **state)
 	json_decref(report);
 }
 
+/* Names of methods come from job files, which others may have written. */
+static void names_are_only_names(void **state)
+{
+	static const struct {
+		const char *yaml, *raw; /* what must not be in the page as it stands */
+	} names[] = {
+		{ "\"<script>alert(1)</script>\"", "<script>alert" },
+		{ "\"</script><script>alert(2)//\"", "<script>alert" },
+		{ "\"\\\"><img src=x onerror=alert(3)>\"", "<img src=x" },
+		{ "\"</title><b onclick=alert(4)>\"", "<b onclick" },
+		{ "\"a\\nb\"", "a\nb\"" },
+		{ "\"../../../../escaped\"", "\x1b" },
+		{ "\"\\e]0;owned\\a \\u202e\"", "\x1b" },
+		{ "\"%s%n%s\"", "\x1b" },
+	};
+
+	for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+		const struct said *s;
+		struct stat there;
+		char text[1200], dir[40], *page;
+
+		snprintf(text, sizeof text,
+			 "%scompare: {seeds: 1, baseline: false, methods: {%s: {update: {rate: "
+			 "0.02}}, b: {update: {rate: 0.03}}}}\n",
+			 bowl, names[k].yaml);
+		put_text("names.yaml", text);
+		snprintf(dir, sizeof dir, "names-%zu", k);
+		s = thalweg(NULL, "compare %s/names.yaml --run %s/%s", scratch(), scratch(), dir);
+		expect(s, 0);
+		if (strchr(s->out, '\x1b') || strstr(s->out, "\u202e"))
+			fail_msg("%s: %s", names[k].yaml, s->out);
+		page = bytes_of(dir, "report.html");
+		if (strstr(page, names[k].raw))
+			fail_msg("%s is in the page as it stands", names[k].raw);
+		free(page);
+		json_decref(report_in(dir));
+		assert_int_not_equal(stat(path_of("escaped"), &there), 0);
+	}
+}
+
+/* A disk that is full at any file: an error that names it, and nothing that looks like a report. */
+static void a_full_disk_is_said(void **state)
+{
+	static const rlim_t sizes[] = { 1000, 5000, 100000, 200000, 1000000 };
+	bool failed = false, worked = false;
+
+	for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+		struct rlimit before, now;
+		const struct said *s;
+		struct stat there;
+
+		assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+		now = (struct rlimit){ sizes[k], before.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
+		s = thalweg(
+			NULL,
+			"compare %s/bowl.yaml --seeds 1 --vary update.rate=0.1,0.2 --run %s/full",
+			scratch(), scratch());
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+		if (s->code == 0) {
+			worked = true;
+			continue;
+		}
+		failed = true;
+		expect(s, 1);
+		has(s->err, "cannot be written: File too large");
+		assert_int_not_equal(stat(path_of("full/curves.csv"), &there), 0);
+	}
+	assert_true(failed && worked);
+}
+
 static void threads_are_compared_as_well(void **state)
 {
 	json_t *report;
@@ -813,6 +885,8 @@ int main(void)
 		cmocka_unit_test(examples_are_fine),
 		cmocka_unit_test(the_gap_is_compared_if_it_is_measured),
 		cmocka_unit_test(bursts_are_those_of_the_servers_links),
+		cmocka_unit_test(names_are_only_names),
+		cmocka_unit_test(a_full_disk_is_said),
 		cmocka_unit_test(threads_are_compared_as_well),
 	};
 
