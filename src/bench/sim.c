@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim.c - events per second of the simulator, the memory of ten thousand workers, and what an event
- * costs where there are a hundred thousand. */
+ * costs where there are a hundred thousand, or as many shards as there can be. */
 #include "bench/bench.h"
 
 #include "bench/children.h"
@@ -59,6 +59,23 @@ static void crowd(char *text, size_t room, const char *strategy, uint32_t worker
 		 "sim: {compute: {law: log-normal, median: 100ms, sigma: 0.2}, "
 		 "latency: 100us, bandwidth: 10Gbit/s}\n",
 		 all, workers, strategy);
+}
+
+/* --- as many shards as there can be ------------------------------------------------ */
+
+#define FEW_SHARDS   64u
+#define MANY_SHARDS  65535u
+#define SHARDS_LEAST (1 / 1.5) /* of the handlers per second of few shards */
+#define FEW_RUNS     20        /* one run with few shards is too short to time */
+
+static void split(char *text, size_t room, uint32_t shards)
+{
+	snprintf(text, room,
+		 "model: {quadratic: {dimension: %u}}\n"
+		 "data: {source: none, samples: 20, batch: 1}\n"
+		 "cluster: {workers: 2, shards: %u}\n"
+		 "strategy: ssgd\n",
+		 MANY_SHARDS, shards);
 }
 
 static enum tw_status simulate(const char *text, const struct tw_log *log, json_t **result,
@@ -164,6 +181,52 @@ static enum tw_status measure_crowds(const struct tw_bench_how *how, const struc
 		many, FEW);
 }
 
+/* Handlers per second over as many runs. */
+static enum tw_status rate_of_shards(uint32_t shards, unsigned runs, const struct tw_log *log,
+				     double *out, struct tw_error *why)
+{
+	enum tw_status status = TW_OK;
+	double rate = 0.0, time = 0.0; /* of one event, added up */
+	char text[300];
+
+	split(text, sizeof text, shards);
+	for (unsigned i = 0; i < runs && status == TW_OK; i++) {
+		status = rate_of(text, log, &rate, why);
+		time += 1.0 / rate;
+	}
+	*out = runs / time;
+	return status;
+}
+
+static enum tw_status measure_shards(const struct tw_bench_how *how, const struct tw_log *quiet,
+				     json_t *cases, struct tw_error *why)
+{
+	const unsigned rounds = how->rounds ? how->rounds : CROWD_ROUNDS;
+	double few[TW_BENCH_ROUNDS], many[TW_BENCH_ROUNDS];
+	enum tw_status status = TW_OK;
+
+	for (unsigned i = 0; i < rounds && status == TW_OK; i++) {
+		tw_log_line(how->log, TW_DEBUG, "bench", "sim: %u and %u shards", FEW_SHARDS,
+			    MANY_SHARDS);
+		status = rate_of_shards(FEW_SHARDS, FEW_RUNS, quiet, &few[i], why);
+		if (status == TW_OK)
+			status = rate_of_shards(MANY_SHARDS, 1, quiet, &many[i], why);
+	}
+	if (status == TW_OK)
+		status = tw_bench_paired(cases, "sim-shards", tw_median(many, rounds), "events/s",
+					 tw_median(few, rounds), tw_paired(many, few, rounds),
+					 json_pack("{s:f, s:i, s:i}", "target_least", SHARDS_LEAST,
+						   "shards", (int)MANY_SHARDS, "floor_shards",
+						   (int)FEW_SHARDS),
+					 why);
+	if (status != TW_OK)
+		return status;
+	return tw_bench_note(how, why,
+			     "sim-shards: handlers per second with %u shards (floor: the same job "
+			     "with %u), ssgd with 2 workers on a quadratic of dimension %u",
+			     MANY_SHARDS, FEW_SHARDS, MANY_SHARDS);
+}
+
 static enum tw_status sim(const struct tw_bench_how *how, json_t *cases, struct tw_error *why)
 {
 	const struct tw_log *log = how->log;
@@ -183,12 +246,14 @@ static enum tw_status sim(const struct tw_bench_how *how, json_t *cases, struct 
 	if (status == TW_OK)
 		status = tw_bench_case(cases, "sim-memory", bytes, "bytes", MEMORY_FLOOR, why);
 	if (status == TW_OK)
+		status = measure_shards(how, &quiet, cases, why);
+	if (status == TW_OK)
 		status = measure_crowds(how, &quiet, cases, why);
 	return status;
 }
 
 const struct tw_bench tw_bench_sim = {
 	.name = "sim",
-	.help = "events per second with 1,000 workers; memory of 10,000; events of 100,000",
+	.help = "events per second with 1,000 workers, 65,535 shards, 100,000 workers; memory",
 	.run = sim,
 };

@@ -67,6 +67,8 @@ static double largest_between(const struct tw_schedule *s, double from, double t
 	const double width = (to - from) / SAMPLES;
 	double best = schedule_rate(s, from), at = from;
 
+	if (!(to > from))
+		return best;
 	for (int k = 1; k <= SAMPLES; k++) {
 		const double p = k < SAMPLES ? from + k * width : to;
 

@@ -305,20 +305,23 @@ def leave(schedule, cell):
     return test
 
 
-def cut(schedule):
-    """The cable to the machine of one cell is out for longer than the limit; then it is mended."""
+def cut(schedule, times=1, **more):
+    """The cable to the machine of one cell is out for longer than the limit, so many times; then it
+    is mended."""
     def test(epochs):
         with Namespaces() as n:
-            with Pipeline("cut", schedule, epochs, host="10.77.0.1", inside=n.here, key=True) as c:
+            with Pipeline("cut", schedule, epochs, host="10.77.0.1", inside=n.here, key=True,
+                          **more) as c:
                 serve = c.serve()
                 for there in (n.here, n.there, n.here):
                     c.worker(inside=there)
                 c.until(lambda: len(cells(c, serve)) == 3, "all cells have joined", 60, serve)
-                goes_on(c, serve)
-                n.drop(100)
-                c.until(lambda: "worker 0 is gone" in serve.err(), "serve removes the worker",
-                        c.limit + 10, serve)
-                n.mend()
+                for k in range(times):
+                    goes_on(c, serve)
+                    n.drop(100)
+                    c.until(lambda: serve.err().count("worker 0 is gone") > k,
+                            "serve removes the worker", c.limit + 10, serve)
+                    n.mend()
                 goes_on(c, serve)
                 return figures(c.finish(serve))
     return test
@@ -390,6 +393,9 @@ def full():
         for cell in range(4):
             tests[f"kill_lane_{cell}_{schedule}"] = (
                 kill(schedule, cell, key=cell == 1, lanes=(2, 1, 1)), 12)
+    # the second lane reads from the node of the first
+    tests["cut_lane_with_stage"] = (cut("pipedream", 2, lanes=(1, 2), servers=0,
+                                        cluster=", place: with-stage"), 24)
     tests["blink_gpipe"] = (blink("gpipe"), 12)
     tests["same_lanes_with_stage"] = (same("gpipe", "1f1b-flush", everywhere=True, servers=0,
                                            lanes=(3, 1, 2), cluster=", place: with-stage"), 2)

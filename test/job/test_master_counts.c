@@ -123,6 +123,15 @@ static bool has_something(const struct master *m, uint32_t slot)
 	return false;
 }
 
+static void check_shards(const struct master *m)
+{
+	uint32_t places[SHARD_PLACES] = { 0 };
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		places[m->shard[s].place]++;
+	assert_memory_equal(places, m->places, sizeof places);
+}
+
 static void check_orphans(const struct master *m)
 {
 	const struct tw_subsets *s = &m->plan->dealing.subsets;
@@ -279,6 +288,7 @@ static void recount(const struct tw_actor *a)
 
 	seen.events++;
 	check_members(m);
+	check_shards(m);
 	check_dealing(m);
 	check_round(m);
 	check_cut_and_evaluation(m);
