@@ -48,6 +48,9 @@ void tw_worker_evaluate(struct worker *w, struct tw_context *ctx, const struct t
 
 	if (!early && m->h.incarnation != w->me.id.incarnation)
 		return;
+	if (!m->b.eval.count || m->b.eval.from > w->plan->problem.tests ||
+	    m->b.eval.count > w->plan->problem.tests - m->b.eval.from)
+		return;
 	if (!early && m->h.view > w->me.id.generation)
 		tw_worker_reset(w, ctx, m->h.view);
 	w->eval.what = m->b.eval;
@@ -84,8 +87,7 @@ static bool eval_stage(struct worker *w, struct tw_context *ctx)
 	return true;
 }
 
-/* Is every view here?  One that was not is asked first: all answers cost two walks, not one each.
- */
+/* Is every view here?  One that was not is asked first, so that all answers cost two walks. */
 static bool all_pinned(struct worker *w)
 {
 	for (uint32_t k = 0; k < w->exchange.holders; k++) {
