@@ -580,9 +580,13 @@ static int64_t longest(const struct tw_job *job)
 			   /* the unluckiest of a message to each shard */
 			   (double)s->retransmit / 1e9 * s->loss / (1.0 - s->loss) *
 				   (1.0 + 0.5 * p->problem.shards);
-	/* in rounds each step may be followed by a checkpoint */
-	const double cut =
-		p->checkpoint.drain && p->checkpoint.every ? (double)s->save_time / 1e9 + 0.2 : 0.0;
+	/* in rounds each step may be followed by a checkpoint, for which all shards send a part */
+	const double parts =
+		s->bandwidth > 0 ? 8.0 * (10.0 * bytes + 1500.0 * p->problem.shards) / s->bandwidth
+				 : 0.0;
+	const double cut = p->checkpoint.drain && p->checkpoint.every
+				   ? (double)s->save_time / 1e9 + 0.2 + parts
+				   : 0.0;
 	/* where the model is cut, a batch passes all its stages, there and back */
 	const uint32_t cells = tw_plan_cells(p);
 	const double step = (0.5 + cut + 2 * send + apply + 4 * way) * cells;
