@@ -241,6 +241,7 @@ static void disclaim(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m, bool full)
 {
 	struct shard_worker *g = tw_shard_worker(s, m->slot);
+	const bool known = g->state == SHARD_WORKER_MEMBER && m->incarnation == g->incarnation;
 	const bool claimed = g->state == SHARD_WORKER_CLAIMED;
 
 	if (m->incarnation < g->incarnation && !(claimed && full))
@@ -250,10 +251,10 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 	else if (m->incarnation > g->incarnation)
 		become(s, m->slot, m->incarnation);
 	g->node = m->node;
-	tw_verdict_forget(s, m->slot, m->state == TW_LIVE ? m->incarnation : 0);
+	tw_verdict_forget(s, m->slot, m->state == TW_LEFT ? 0 : m->incarnation);
 	if (m->state == TW_LIVE) {
 		make_live(s, ctx, m->slot, SHARD_WORKER_MEMBER);
-		if (claimed)
+		if (!known)
 			tw_verdict_tell_of(s, ctx, m->slot);
 	} else if (tw_shard_worker_is_here(g)) {
 		if (m->state == TW_LEFT && !tw_plan_is_staged(s->plan)) /* it has pushed all */
@@ -318,7 +319,6 @@ static void remove_absent(struct shard *s, struct tw_context *ctx, const struct 
 
 		if (g->listed == number)
 			continue;
-		tw_verdict_forget(s, k, 0);
 		if (g->state == SHARD_WORKER_CLAIMED)
 			disclaim(s, ctx, k, g->other.incarnation);
 		if (tw_shard_worker_is_here(g) || tw_slice_keeps(&s->slice, k))

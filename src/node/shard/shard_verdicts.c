@@ -14,8 +14,9 @@
  *      applied.  The master is told nevertheless, because others may have it waiting.
  *      Of a worker that no view has named yet nothing is told: a view that is on its way may say
  *      that there is no such worker, and what was told must stay.
- *  (4) what waits goes with its worker: a set that names it comes before the view that says that
- *      the worker is gone, or never. */
+ *  (4) what waits goes when its worker has left, or when another life has its slot.  One that is
+ *      gone for this master may be a member of the next, and does not push again what it has
+ *      pushed.  Meanwhile no set names it. */
 #include "node/shard/shard.h"
 
 uint32_t tw_verdict_count(const struct shard_worker *g)
