@@ -9,6 +9,7 @@ slow.  The joiner must print nothing that a terminal obeys, and one signal must 
     TW_BUILD=build test/cluster/liars.py [-v]
 """
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -175,6 +176,81 @@ def jobs(facts):
         check(code in (1, 2) and err, "a job with such %s: refused with a sentence (%s)" % (name, code))
 
 
+MOST = 1500 << 20  # bytes of memory that a joiner may take for a job it cannot do
+
+
+def chosen(work):
+    """Jobs that a master may choose to do harm: they are refused with a sentence, soon, and within
+    bounds; files that they name on the joiner's machine are not opened."""
+    fifo = os.path.join(work, "fifo")
+    os.mkfifo(fifo)  # who opens it waits for ever
+    small = b"data: {source: digits, count: 200, tests: 20, batch: 20}\n"
+    mlp = b"model: {name: mlp, hidden: [8]}\n"
+    path = fifo.encode()
+    nines = b"9" * 18
+    yield from {
+        "samples": b"data: {source: digits, count: %s}\n" % nines + mlp,
+        "tests": b"data: {source: digits, count: 200, tests: %s}\n" % nines + mlp,
+        "samples that a field takes": b"data: {source: digits, count: 10000000}\n" + mlp,
+        "a dimension that a field takes": b"data: {source: none, samples: 9}\nmodel: {quadratic: {dimension: 10000000000}}\n",
+        "layers that a field takes": small + b"model: {name: mlp, hidden: [1000000, 1000000]}\n",
+        "a batch that a field takes": b"data: {source: digits, count: 200, batch: 1000000000}\nmodel: {layers: [linear 1000000, linear 10]}\n",
+        "a batch": b"data: {source: digits, count: 200, batch: 2000000000}\n" + mlp,
+        "accumulate": b"data: {source: digits, count: 200, batch: 20, accumulate: 2000000000}\n" + mlp,
+        "samples of nothing": b"data: {source: none, samples: %s}\nmodel: {quadratic: {dimension: 10}}\n" % nines,
+        "a dimension": b"data: {source: none, samples: 9}\nmodel: {quadratic: {dimension: %s}}\n" % nines,
+        "a hidden layer": small + b"model: {name: mlp, hidden: [2000000000, 2000000000]}\n",
+        "many layers": small + b"model: {layers: [%s linear 10]}\n" % (b"linear 8, " * 20000),
+        "a long layer": small + b"model: {layers: [%s 10]}\n" % (b"x" * 200000),
+        "a filter": small + b"model: {layers: [conv 65535 65535x65535, linear 10]}\n",
+        "workers": small + mlp + b"cluster: {workers: 4000000000}\n",
+        "shards": small + mlp + b"cluster: {shards: 4000000000}\n",
+        "servers": small + mlp + b"cluster: {servers: 4000000000}\n",
+        "stages": small + mlp + b"cluster: {stages: 4000000000}\n",
+        "lanes": small + mlp + b"cluster: {lanes: [%s1]}\n" % (b"1, " * 20000),
+        "epochs": small + mlp + b"train: {epochs: 1e300}\n",
+        "a seed": small + mlp + b"train: {seed: -1}\n",
+        "a file of data": b"data: {source: csv, file: %s}\nmodel: mlp\n" % path,
+        "a path of data": b"data: {source: mnist, path: %s}\n" % os.path.dirname(path) + mlp,
+        "weights": small + b"model: {name: mlp, hidden: [8], weights: %s}\n" % path,
+        "a deep list": b"data: " + b"[" * 100000,
+        "a deep mapping": b"".join(b" " * k + b"a:\n" for k in range(400)),
+        "aliases": b"a: &a [x, x, x, x, x, x, x, x]\n" +
+                   b"".join(b"%c: &%c [*%c, *%c, *%c, *%c]\n" % (k + 1, k + 1, k, k, k, k) for k in range(97, 117)),
+        "a tag": b"!!python/object/apply:os.system [id]\n",
+        "many fields": b"".join(b"f%d: 1\n" % k for k in range(100000)),
+        "a strategy": small + mlp + b"strategy: {name: ssgd, codec: {up: topk, up_share: 1e-300}}\n",
+        "periods": small + mlp + b"strategy: {name: averaging, push: 4000000000}\n",
+        "times": small + mlp + b"cluster: {heartbeat: 1ns, suspect: 1ns, limit: 1ns}\n",
+        "nothing": b"",
+        "zeros": bytes(1000),
+    }.items()
+
+
+def bounded():
+    """However much the machine has."""
+    resource.setrlimit(resource.RLIMIT_AS, (2 * MOST, 2 * MOST))
+
+
+def chosen_jobs(facts, work):
+    for name, text in chosen(work):
+        liar = Liar(facts, job=text)
+        p = subprocess.Popen([THALWEG, "join", "127.0.0.1:%d" % liar.port, "--patience", "5s"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             preexec_fn=None if hostile.SLOW > 1 else bounded)
+        timer = threading.Timer(60 * hostile.SLOW, p.kill)
+        timer.start()
+        err = p.stderr.read()
+        _, status, usage = os.wait4(p.pid, 0)
+        timer.cancel()
+        p.stdout.close()
+        liar.close()
+        code = os.waitstatus_to_exitcode(status)
+        check(code in (1, 2) and err, "a job with %s: refused with a sentence (%s): %s" % (name, code, err[-200:]))
+        check(usage.ru_maxrss << 10 < MOST * hostile.SLOW, "a job with %s: %d KiB" % (name, usage.ru_maxrss))
+        clean("a job with %s" % name, err)
+
+
 def peers_and_end(facts, work):
     result = b'{"strategy": "%s", "\\u001bkey": ["\\u009b31m\\u007f\\u202eowned"]}' % rb"\u001b]0;owned\u0007"
 
@@ -244,8 +320,8 @@ def main():
     work = tempfile.mkdtemp(prefix="thalweg-liars-")
     try:
         facts = Facts(work)
-        for scene in (lambda: denials(facts), lambda: jobs(facts), lambda: peers_and_end(facts, work), lambda: stopped(facts),
-                      lambda: local(work)):
+        for scene in (lambda: denials(facts), lambda: jobs(facts), lambda: chosen_jobs(facts, work),
+                      lambda: peers_and_end(facts, work), lambda: stopped(facts), lambda: local(work)):
             scene()
     finally:
         shutil.rmtree(work, ignore_errors=True)
