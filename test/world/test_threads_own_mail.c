@@ -3,7 +3,7 @@
  * mail, handles some of it, and must first do what that gave others to do. */
 #include "base/skipping.h"
 #include "actor/message_pool.h"
-#include "world/threads.h"
+#include "world/gateway_kit.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -171,23 +171,6 @@ static void send(void *arg, struct tw_msg *m)
 	tw_msg_discard(&tw_heap_system, 0, m);
 }
 
-static void sent(void *arg)
-{
-	(void)arg;
-}
-
-static void bytes(void *arg, uint64_t *out, uint64_t *in)
-{
-	(void)arg;
-	*out = *in = 0;
-}
-
-static void name(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room)
-{
-	(void)arg, (void)who, (void)slot;
-	snprintf(out, room, "actor");
-}
-
 static void closing(void *arg)
 {
 	(void)arg;
@@ -201,9 +184,9 @@ static void own_mail_waits_for_work_outside(void **state)
 	static const struct tw_engine_class maths = { .name = "test", .gradient = gradient };
 	const struct tw_gateway gateway = { .opened = opened,
 					    .send = send,
-					    .sent = sent,
-					    .bytes = bytes,
-					    .name = name,
+					    .sent = gateway_sent,
+					    .bytes = gateway_bytes,
+					    .name = gateway_name,
 					    .closing = closing };
 	const struct tw_threads_options options = { .gateway = &gateway, .helpers = 1 };
 	const struct tw_engine engine = { .class = &maths,

@@ -3,7 +3,7 @@
  * sleeps: short computations, each once and in order; long ones are left to the worker's thread. */
 #include "base/skipping.h"
 #include "actor/message_pool.h"
-#include "world/threads.h"
+#include "world/gateway_kit.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -174,23 +174,6 @@ static void send(void *arg, struct tw_msg *m)
 	tw_msg_discard(&tw_heap_system, 0, m);
 }
 
-static void sent(void *arg)
-{
-	(void)arg;
-}
-
-static void bytes(void *arg, uint64_t *out, uint64_t *in)
-{
-	(void)arg;
-	*out = *in = 0;
-}
-
-static void name(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room)
-{
-	(void)arg, (void)who, (void)slot;
-	snprintf(out, room, "worker");
-}
-
 static void closing(void *arg)
 {
 	(void)arg;
@@ -204,9 +187,9 @@ static void run(struct scene *s, uint32_t helpers)
 	static const struct tw_engine_class class = { .name = "test", .gradient = gradient };
 	const struct tw_gateway gateway = { .opened = opened,
 					    .send = send,
-					    .sent = sent,
-					    .bytes = bytes,
-					    .name = name,
+					    .sent = gateway_sent,
+					    .bytes = gateway_bytes,
+					    .name = gateway_name,
 					    .closing = closing };
 	const struct tw_threads_options options = { .gateway = &gateway, .helpers = helpers };
 	const struct tw_engine engine = { .class = &class,
