@@ -293,8 +293,9 @@ static void adopt(struct master *m, struct shard_info *i, const struct tw_msg *m
 	i->host_cut = msg->h.view; /* the generation it was in, until we agree */
 }
 
-/* May a shard that nobody else has be kept as it is?  Not where its server was told that it may go,
- * and (3) not if some shard is to be taken from the cut. */
+/* May a shard that nobody else has be kept as it is?  Not after workers may have begun with another
+ * one, not where its server was told that it may go, and (3) not if some shard is to be taken from
+ * the cut. */
 static bool adoptable(const struct master *m, uint32_t node)
 {
 	const struct server_info *on;
@@ -302,7 +303,7 @@ static bool adoptable(const struct master *m, uint32_t node)
 	if (tw_plan_is_with_stage(m->plan)) /* where it is to be is not known yet */
 		return false;
 	on = &m->server[node - 1];
-	if (m->phase != PHASE_GATHER || on->left ||
+	if ((m->phase != PHASE_GATHER && m->phase != PHASE_AGREE) || on->left ||
 	    (m->restart.move == MOVE_BEGUN && on->state == SERVER_LEAVING))
 		return false;
 	if (tw_master_rounds(m) && (m->places[SHARD_PENDING] || m->places[SHARD_ASSIGNED]))
@@ -342,7 +343,7 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 			take_state(m, ctx, i, msg);
 		return;
 	}
-	if (i->place < SHARD_ASSIGNED && adoptable(m, msg->from.node) &&
+	if (i->place < SHARD_ASSIGNED && m->phase == PHASE_GATHER && adoptable(m, msg->from.node) &&
 	    msg->b.state.version.incarnation >= i->incarnation) {
 		if (!take_state(m, ctx, i, msg))
 			return;
@@ -358,6 +359,8 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 			return;
 		tw_master_unhost(ctx, node, s, incarnation);
 		adopt(m, i, msg);
+		m->phase = PHASE_GATHER; /* they agree once more */
+		m->since = tw_now(ctx);
 		return;
 	}
 	if (msg->from.node != i->node) /* somebody else has it now */
