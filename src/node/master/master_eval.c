@@ -243,6 +243,8 @@ enum tw_status tw_score_init(struct master *m)
 
 void tw_score_begin(struct master *m, struct tw_context *ctx)
 {
+	if (m->eval.state == EVAL_VIEWING) /* who takes the mean went with the generation */
+		tw_score_again(m, ctx);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_score_pin_shard(m, ctx, s);
 	await_next(m, ctx);
