@@ -114,6 +114,13 @@ static bool is_late(const struct member *e)
 	return e->stripe.state == STRIPE_BEHIND && e->appetite == APPETITE_NONE;
 }
 
+/* A replica that has the sum of the round has done its part. */
+static bool has_sum(const struct master *m, uint32_t slot)
+{
+	return tw_master_has_replicas(m) && m->replicas.formed &&
+	       m->member[slot].replica.heard[REPLICA_HAS] == m->plan->problem.shards;
+}
+
 bool tw_master_waits_for(const struct master *m, uint32_t slot)
 {
 	const struct member *e = &m->member[slot];
@@ -134,7 +141,8 @@ bool tw_master_waits_for(const struct master *m, uint32_t slot)
 		return m->optimise->state == OPTIMISE_EVALUATES && e->held.count;
 	if (!tw_master_rounds(m)) /* there is no more to deal, and the run cannot end */
 		return e->held.count && tw_deal_exhausted(m);
-	return m->rounds.open && (e->stripe.state == STRIPE_STAGING || is_late(e));
+	return m->rounds.open &&
+	       ((e->stripe.state == STRIPE_STAGING && !has_sum(m, slot)) || is_late(e));
 }
 
 static const char *expected_of(const struct master *m, uint32_t slot)
