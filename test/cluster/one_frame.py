@@ -221,7 +221,7 @@ def drawn(count, first):
 CHOSEN = ("ssgd:up:PUSH:9:another round:1", "diloco:up:PUSH:2:another round:1",
           "gpipe:across:GRAD:3:lost:1", "pipedream:across:GRAD:3:lost:1",
           "ssp:up:PUSH:9:lost:1", "ring:across:REDUCE:9:lost:1", "asgd:up:PUSH:5:lost:1",
-          "gossip:across:SPREAD:9:lost:1")
+          "gossip:across:SPREAD:9:lost:1", "malenia:up:IDLE:3:lost:1")
 
 
 class Cases(dict):

@@ -143,16 +143,19 @@ static bool blame_replica(const struct master *m, struct culprit *out)
 	return false;
 }
 
-/* Does this member have something to do, whether others wait for it or not?  A drain of rounds may
- * wait until everybody has asked for more. */
+/* Does this member have something to do, whether others wait for it or not? */
 static bool has_work(const struct master *m, uint32_t slot)
 {
 	const struct member *e = &m->member[slot];
 
 	return tw_master_waits_for(m, slot) || e->held.count || e->chunk != NO_CHUNK ||
-	       (m->rounds.open && e->stripe.state == STRIPE_STAGING) ||
-	       (m->phase == PHASE_DRAIN && tw_master_rounds(m) && !m->rounds.open &&
-		e->appetite == APPETITE_NONE);
+	       (m->rounds.open && e->stripe.state == STRIPE_STAGING);
+}
+
+/* It has nothing to do, and does not ask for more: its word is missing. */
+static bool is_mute(const struct master *m, uint32_t slot)
+{
+	return m->member[slot].appetite == APPETITE_NONE && !has_work(m, slot);
 }
 
 /* Of two members that have work: in a round, the one whose contribution has reached the fewest
@@ -167,17 +170,22 @@ static bool is_worse(const struct master *m, uint32_t a, uint32_t b)
 	return x->asked < y->asked;
 }
 
-static bool blame_worker(struct master *m, struct culprit *out)
+static uint32_t worst_of(const struct master *m, bool (*is)(const struct master *, uint32_t))
 {
 	const struct tw_slots *live = &m->members.live;
 	uint32_t worst = TW_NO_SLOT;
 
-	if (blame(m, tw_stalled_culprit(m), true, out))
-		return true;
 	for (uint32_t k = tw_slots_next(live, 0); k != TW_NO_SLOT; k = tw_slots_next(live, k + 1))
-		if (has_work(m, k) && (worst == TW_NO_SLOT || is_worse(m, k, worst)))
+		if (is(m, k) && (worst == TW_NO_SLOT || is_worse(m, k, worst)))
 			worst = k;
-	return blame(m, worst, true, out);
+	return worst;
+}
+
+static bool blame_worker(struct master *m, struct culprit *out)
+{
+	return blame(m, tw_stalled_culprit(m), true, out) ||
+	       blame(m, worst_of(m, has_work), true, out) ||
+	       blame(m, worst_of(m, is_mute), true, out);
 }
 
 static bool find(struct master *m, struct culprit *out)
