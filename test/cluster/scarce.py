@@ -87,6 +87,10 @@ def sweeps(work):
         f.write((",".join(["0"] * 784) + "\n") * 3)
     with open(driven, "w") as f:
         f.write(JOB + "strategy: sandblaster\n")
+    # bound, but nobody listens: whoever dials it is refused at once
+    deaf = socket.socket()
+    deaf.bind(("127.0.0.1", 0))
+    nobody = "127.0.0.1:%d" % deaf.getsockname()[1]
     # without workers serve waits, and join ends without a master
     alone = lambda code, err: code is None and "to join: thalweg join" in err
     unreached = lambda code, err: "Connection refused" in err
@@ -95,7 +99,7 @@ def sweeps(work):
              ("inspect a job", ["inspect", job], works),
              ("inspect a model", ["inspect", model], works),
              ("data check", ["data", "check", job], works),
-             ("join", ["join", "127.0.0.1:9", "--patience", "100ms"], unreached),
+             ("join", ["join", nobody, "--patience", "100ms"], unreached),
              ("serve", ["serve", job, "--listen", "127.0.0.1:0", "--http", "off", "--run", os.path.join(work, "s"), "--again"], alone),
              ("plan", ["plan", job], works),
              ("predict", ["predict", run, "--data", rows], works),
