@@ -3,6 +3,8 @@
 #include "base/cores.h"
 
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 uint32_t tw_cores(void)
@@ -34,4 +36,23 @@ void tw_cores_keep_share(uint32_t k, uint32_t n)
 		seen++;
 	}
 	sched_setaffinity(0, sizeof mine, &mine); /* not allowed: as before */
+}
+
+void tw_cpu_name(char *out, size_t room)
+{
+	FILE *f = fopen("/proc/cpuinfo", "r");
+	char line[300];
+
+	snprintf(out, room, "unknown");
+	while (f && fgets(line, sizeof line, f)) {
+		const char *colon = strchr(line, ':');
+
+		if (strncmp(line, "model name", 10) != 0 || !colon)
+			continue;
+		colon += 1 + strspn(colon + 1, " ");
+		snprintf(out, room, "%.*s", (int)strcspn(colon, "\n"), colon);
+		break;
+	}
+	if (f)
+		fclose(f);
 }

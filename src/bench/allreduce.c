@@ -282,7 +282,7 @@ static enum tw_status measure(const struct tw_bench_how *how, struct tw_allreduc
 	if (status == TW_OK)
 		status = say_how(how, parameters, &r, why);
 	if (status == TW_OK)
-		status = tw_bench_share(how, "allreduce", r.cpu / r.wall, why);
+		status = tw_bench_share(how, cases, "allreduce", r.cpu / r.wall, why);
 	if (status == TW_OK)
 		status = tw_allreduce_training(how, theirs, cases, why);
 	return status == TW_OK ? give_up(how, theirs, why) : status;

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define QUIET 0.95 /* of a core: less, and somebody else computes too */
 
@@ -70,20 +71,29 @@ enum tw_status tw_bench_note(const struct tw_bench_how *how, struct tw_error *wh
 	return TW_OK;
 }
 
-enum tw_status tw_bench_share(const struct tw_bench_how *how, const char *what, double share,
-			      struct tw_error *why)
+enum tw_status tw_bench_share(const struct tw_bench_how *how, json_t *cases, const char *what,
+			      double share, struct tw_error *why)
 {
 	char name[60];
+	json_t *c;
+	size_t k;
 
 	snprintf(name, sizeof name, "%s_cpu_share", what);
 	if (json_object_set_new(how->facts, name, json_real(share)))
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the facts");
-	if (share >= QUIET)
+	if (share >= (how->quiet > 0.0 ? how->quiet : QUIET))
 		return TW_OK;
+	json_array_foreach(cases, k, c)
+	{
+		const char *of = json_string_value(json_object_get(c, "name"));
+
+		if (strncmp(of, what, strlen(what)) == 0 && of[strlen(what)] == '-')
+			json_object_set_new(c, "ratio", json_null());
+	}
 	return tw_bench_note(
 		how, why,
-		"%s: the machine was busy, and the bench got only %.0f %% of a core: measure "
-		"again when it is idle",
+		"%s: the machine was busy, and the bench got only %.0f %% of a core, so there are "
+		"no ratios: measure again when it is idle",
 		what, 100.0 * share);
 }
 

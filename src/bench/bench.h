@@ -22,6 +22,7 @@ struct tw_bench_how {
 			  * pipeline over tcp: width of hidden layers; 0: as usual */
 	unsigned rounds;          /* of those that count them; 0: as many as they want */
 	double block;             /* their seconds of one side in one round; 0: as they want */
+	double quiet;             /* share of a core below which there are no ratios; 0: 0.95 */
 	json_t *facts;            /* object: members besides "cases" */
 	json_t *notes;            /* array of sentences that belong to the figures */
 };
@@ -55,9 +56,10 @@ enum tw_status tw_bench_paired(json_t *cases, const char *name, double value, co
 enum tw_status tw_bench_note(const struct tw_bench_how *how, struct tw_error *why,
 			     const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* How much of a core each thread got while it measured (CPU time / time): put it into the
- * facts as "<what>_cpu_share", and warn in the notes where others had the machine too. */
-enum tw_status tw_bench_share(const struct tw_bench_how *how, const char *what, double share,
-			      struct tw_error *why);
+ * facts as "<what>_cpu_share".  Where others had the machine too, the ratios of the cases
+ * "<what>-..." become null, and a note says why. */
+enum tw_status tw_bench_share(const struct tw_bench_how *how, json_t *cases, const char *what,
+			      double share, struct tw_error *why);
 /* The median of a[i] / b[i]: what disturbed both sides of a round alike does not count. */
 double tw_paired(const double *a, const double *b, size_t n);
 

@@ -221,7 +221,7 @@ static enum tw_status compute(const struct tw_bench_how *how, json_t *cases, str
 	for (size_t k = 0; k < sizeof nets / sizeof nets[0] && status == TW_OK; k++)
 		status = measure(how, k, &torch, cases, &cpu, &wall, why);
 	tw_torch_stop(&torch);
-	return status == TW_OK ? tw_bench_share(how, "compute", cpu / wall, why) : status;
+	return status == TW_OK ? tw_bench_share(how, cases, "compute", cpu / wall, why) : status;
 }
 
 const struct tw_bench tw_bench_compute = {

@@ -206,6 +206,6 @@ enum tw_status tw_pipeline_tcp(const struct tw_bench_how *how, json_t *cases, st
 	if (status == TW_OK)
 		status = report(&r, rounds, cases, why);
 	if (status == TW_OK)
-		status = tw_bench_share(how, "pipeline", tw_median(r.share, rounds), why);
+		status = tw_bench_share(how, cases, "pipeline", tw_median(r.share, rounds), why);
 	return status == TW_OK ? say_how(how, width, why) : status;
 }

@@ -370,7 +370,7 @@ static enum tw_status scale(const struct tw_bench_how *how, json_t *cases, struc
 	if (status == TW_OK)
 		status = say_how(&s, how, why);
 	if (status == TW_OK)
-		status = tw_bench_share(how, "scale", s.cpu / s.wall, why);
+		status = tw_bench_share(how, cases, "scale", s.cpu / s.wall, why);
 	close_all(&s);
 	return status;
 }

@@ -2,6 +2,7 @@
 /* torch.c - PyTorch in its own process, asked one thing after the other. */
 #include "bench/torch.h"
 
+#include "base/isa.h"
 #include "base/json_lines.h"
 #include "metrics/progress.h"
 
@@ -22,12 +23,14 @@ extern const char tw_torch_program[]; /* made from torch_bench.py */
 enum tw_status tw_torch_start(struct tw_torch *t, const char *python, const char *const *args,
 			      struct tw_error *why)
 {
-	const char *argv[ARGS_MAX + 4] = { python, "-c", tw_torch_program };
+	/* it keeps to our instruction set; where we use all that there is, so does it */
+	const char *limit = tw_isa() < tw_isa_machine() ? tw_isa_name(tw_isa()) : "all";
+	const char *argv[ARGS_MAX + 5] = { python, "-c", tw_torch_program, limit };
 	int ends[2], error;
 
 	*t = (struct tw_torch){ .fill = 0 };
 	for (size_t i = 0; args && args[i] && i < ARGS_MAX; i++)
-		argv[3 + i] = args[i];
+		argv[4 + i] = args[i];
 	/* A socket, not pipes: writing to a child that is gone must not be a signal. */
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return tw_fail(why, TW_IO, "no socket for %s: %s", python, strerror(errno));

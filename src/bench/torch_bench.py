@@ -5,7 +5,9 @@
 #   {"do": "make", "net": "mlp", "zoo": "mlp", "hidden": [512, 512], "shape": [784], "batch": 64}
 #   {"do": "make", "net": "sum", "floats": 14600000}
 #   {"do": "run", "net": "mlp", "steps": 50}
-# Arguments: nothing, or "ddp RANK SIZE FOLDER": one of SIZE processes under DistributedDataParallel.
+# Arguments: the instruction set that it keeps to (plain, avx2, or all), then nothing, or "ddp RANK SIZE
+# FOLDER": one of SIZE processes under DistributedDataParallel.
+import ctypes
 import json
 import os
 import re
@@ -15,6 +17,12 @@ import time
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 sys.path = [p for p in sys.path if p]  # not what lies in the folder we were started in
+
+# PyTorch's own kernels, oneDNN in it, and OpenBLAS, which knows instruction sets by cores that have them.
+PINS = {"avx2": ("avx2", "AVX2", "Haswell"), "plain": ("default", "SSE41", "Nehalem")}
+for name, value in zip(("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "OPENBLAS_CORETYPE"),
+                       PINS.get(sys.argv[1], ())):
+    os.environ[name] = value
 
 
 def say(**what):
@@ -51,6 +59,22 @@ def blas():
             if re.search(r"/lib%s[^/]*\.so" % kind, path):
                 return kind, path
     return ("mkl" if torch.backends.mkl.is_available() else "unknown"), ""
+
+
+def blas_core(path):
+    """Whose kernels OpenBLAS uses; another BLAS does not tell."""
+    try:
+        name = ctypes.CDLL(path).openblas_get_corename
+        name.restype = ctypes.c_char_p
+        return name().decode()
+    except (OSError, AttributeError):
+        return ""
+
+
+def capability():
+    """Which instruction set PyTorch's own kernels use."""
+    said = re.search(r"CPU capability usage: (\S+)", torch.__config__.show())
+    return said.group(1) if said else "unknown"
 
 
 def mlp(inputs, hidden):
@@ -161,12 +185,13 @@ def main(args):
     if args:
         wrap, wait = join(int(args[1]), int(args[2]), args[3])
     kind, path = blas()
-    say(torch=torch.__version__, blas=kind, blas_path=path, python=sys.executable)
+    say(torch=torch.__version__, isa=capability(), blas=kind, blas_core=blas_core(path),
+        blas_path=path, python=sys.executable)
     serve(wrap, wait)
 
 
 try:
-    main(sys.argv[1:])
+    main(sys.argv[2:])
 except Exception as e:
     say(error="%s: %s" % (type(e).__name__, str(e)[:200]))
     sys.exit(1)

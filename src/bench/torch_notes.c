@@ -21,24 +21,40 @@ static bool noted(const struct tw_bench_how *how, const char *text)
 	return false;
 }
 
+/* What it says of itself in its first line; "" where it says nothing. */
+static const char *said_of(const json_t *hello, const char *what)
+{
+	const char *text = json_string_value(json_object_get(hello, what));
+
+	return text ? text : "";
+}
+
+/* The reference BLAS is many times slower than those that people use: nothing is measured. */
+static bool is_slow(const json_t *hello)
+{
+	return strcmp(said_of(hello, "blas"), "reference") == 0;
+}
+
 static enum tw_status describe(const struct tw_bench_how *how, const json_t *hello,
 			       struct tw_error *why)
 {
-	const char *version = json_string_value(json_object_get(hello, "torch"));
-	const char *blas = json_string_value(json_object_get(hello, "blas"));
-	const char *path = json_string_value(json_object_get(hello, "blas_path"));
+	const char *version = said_of(hello, "torch"), *path = said_of(hello, "blas_path");
+	const char *core = said_of(hello, "blas_core");
 	char text[700];
 
-	if (!version || !blas || !path)
+	if (!*version || !*said_of(hello, "blas"))
 		return tw_fail(why, TW_IO, "PyTorch's process does not report its version");
-	if (strcmp(blas, "reference") == 0)
-		snprintf(text, sizeof text,
-			 "PyTorch %.40s runs on the reference BLAS here (%.300s), which is slow "
-			 "and makes Thalweg look better than it is; install Debian's "
-			 "libopenblas0 for a fair comparison",
-			 version, path);
+	if (is_slow(hello))
+		snprintf(
+			text, sizeof text,
+			"PyTorch %.40s runs on the reference BLAS here (%.300s), many times slower "
+			"than usual, so nothing is compared with it; install Debian's "
+			"libopenblas0",
+			version, path);
 	else
-		snprintf(text, sizeof text, "PyTorch %.40s, BLAS: %.40s%s%.300s", version, blas,
+		snprintf(text, sizeof text,
+			 "PyTorch %.40s, instructions: %.40s, BLAS: %.40s%s%.40s%s%.300s", version,
+			 said_of(hello, "isa"), said_of(hello, "blas"), *core ? " for " : "", core,
 			 *path ? ", " : "", path);
 	return noted(how, text) ? TW_OK : tw_bench_note(how, why, "%s", text);
 }
@@ -58,7 +74,7 @@ enum tw_status tw_torch_notes_open(const struct tw_bench_how *how, struct tw_tor
 	if (json_object_set_new(how->facts, "torch", hello ? hello : json_null()) &&
 	    status == TW_OK)
 		status = tw_fail(why, TW_NO_MEMORY, "no memory for the facts");
-	if (status != TW_OK)
+	if (status != TW_OK || (hello && is_slow(hello)))
 		tw_torch_stop(t);
 	return status;
 }

@@ -216,3 +216,28 @@ void tw_print_cases(const json_t *result)
 		printf("  %s\n", json_string_value(json_object_get(c, "unit")));
 	}
 }
+
+void tw_print_against(const json_t *rows, size_t runs, const char *file)
+{
+	const json_t *r;
+	size_t i;
+
+	printf("\nnow against the %zu run%s of %s\n", runs, runs == 1 ? "" : "s", file);
+	printf("%-24s %-6s %12s %12s %8s  %-16s %s\n", "case", "figure", "saved", "now", "times",
+	       "95 % interval", "verdict");
+	json_array_foreach(rows, i, r)
+	{
+		const json_t *low = json_object_get(r, "low"), *high = json_object_get(r, "high");
+		char interval[40] = "-";
+
+		if (json_is_number(low))
+			snprintf(interval, sizeof interval, "%.3f to %.3f", json_number_value(low),
+				 json_number_value(high));
+		printf("%-24s %-6s", json_string_value(json_object_get(r, "name")),
+		       json_string_value(json_object_get(r, "figure")));
+		cell(json_object_get(r, "saved"));
+		cell(json_object_get(r, "now"));
+		printf(" %8.3f  %-16s %s\n", json_number_value(json_object_get(r, "times")),
+		       interval, json_string_value(json_object_get(r, "verdict")));
+	}
+}

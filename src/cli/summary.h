@@ -12,5 +12,7 @@ void tw_print_summary(const json_t *result);
 void tw_print_joined(const json_t *result);
 /* The result of a bench (bench/bench.h). */
 void tw_print_cases(const json_t *result);
+/* Rows of tw_bench_against, with so many runs of a file. */
+void tw_print_against(const json_t *rows, size_t runs, const char *file);
 
 #endif

@@ -3,7 +3,7 @@
 #include "compare/report.h"
 
 #include "compare/findings.h"
-#include "compare/statistics.h"
+#include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef TW_COMPARE_VERDICT_H
 #define TW_COMPARE_VERDICT_H
 
-#include "compare/statistics.h"
+#include "base/statistics.h"
 
 #include <stdbool.h>
 

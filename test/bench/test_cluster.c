@@ -21,7 +21,8 @@
 static json_t *run(const struct tw_bench *bench, size_t size)
 {
 	return bench_result(
-		bench, (struct tw_bench_how){ .world = TW_WORLD_TCP, .size = size, .rounds = 1 });
+		bench, (struct tw_bench_how){
+			       .world = TW_WORLD_TCP, .size = size, .rounds = 1, .quiet = 1e-9 });
 }
 
 static void an_exchange_between_processes_is_measured(void **state)
@@ -102,7 +103,8 @@ static void an_allreduce_between_processes_is_measured(void **state)
 	json_t *r = bench_result(&tw_bench_allreduce, (struct tw_bench_how){ .python = "/bin/false",
 									     .size = 3000,
 									     .rounds = 1,
-									     .block = 1e-9 });
+									     .block = 1e-9,
+									     .quiet = 1e-9 });
 	static const struct {
 		const char *name, *raw;
 		double target;

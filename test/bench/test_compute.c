@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_compute.c - the machinery of compute and scale with few steps: without PyTorch, with a
  * stand-in for it and with a broken one.  How fast anything is does not matter here. */
+#include "base/isa.h"
 #include "bench/cases.h"
 #include "bench/torch_notes.h"
 #include "bench/peak_flops.h"
@@ -20,8 +21,9 @@
 
 /* What a stand-in for PyTorch does: the program is a shell, whose arguments do not matter. */
 #define GREET                                                                                      \
-	"echo '{\"torch\": \"0.0\", \"blas\": \"reference\", \"blas_path\": \"/x\", \"python\": "  \
+	"echo '{\"torch\": \"0.0\", \"isa\": \"'$3'\", \"blas\": \"openblas\", \"python\": "       \
 	"\"'\"$0\"'\"}'\n"
+#define GREET_SLOW "echo '{\"torch\": \"0.0\", \"blas\": \"reference\", \"blas_path\": \"/x\"}'\n"
 #define ANSWER                                                                                     \
 	"while read -r line; do case $line in\n"                                                   \
 	"*make*\\\"mlp\\\"*64*) echo '{\"parameters\": 669706}';;\n"                               \
@@ -50,14 +52,17 @@ static const char *stand_in(const char *body)
 static json_t *run(const struct tw_bench *bench, const char *python)
 {
 	return bench_result(bench,
-			    (struct tw_bench_how){ .python = python, .rounds = 2, .block = 1e-9 });
+			    (struct tw_bench_how){
+				    .python = python, .rounds = 2, .block = 1e-9, .quiet = 1e-9 });
 }
 
 static json_t *run_allreduce(const char *python)
 {
-	return bench_result(&tw_bench_allreduce,
-			    (struct tw_bench_how){
-				    .python = python, .size = 3000, .rounds = 1, .block = 1e-9 });
+	return bench_result(&tw_bench_allreduce, (struct tw_bench_how){ .python = python,
+									.size = 3000,
+									.rounds = 1,
+									.block = 1e-9,
+									.quiet = 1e-9 });
 }
 
 static bool says(const json_t *result, const char *text)
@@ -124,13 +129,44 @@ static void scale_without_pytorch(void **state)
 	json_decref(r);
 }
 
-static void a_reference_blas_is_named(void **state)
+/* Ratios to a PyTorch that is many times slower than usual would be false. */
+static void nothing_is_compared_with_the_reference_blas(void **state)
 {
-	json_t *r = run(&tw_bench_compute, stand_in(GREET ANSWER));
+	json_t *r = run(&tw_bench_compute, stand_in(GREET_SLOW ANSWER));
 	const json_t *torch = json_object_get(r, "torch");
 
 	assert_string_equal(json_string_value(json_object_get(torch, "blas")), "reference");
 	assert_true(says(r, "runs on the reference BLAS"));
+	for (size_t i = 0; i < 5; i++)
+		stands_alone(get(r, nets[i]));
+	json_decref(r);
+}
+
+/* Nor are ratios of a busy machine shown; the other figures stay. */
+static void a_busy_machine_has_no_ratios(void **state)
+{
+	json_t *r = bench_result(&tw_bench_compute,
+				 (struct tw_bench_how){ .python = stand_in(GREET ANSWER),
+							.rounds = 2,
+							.block = 1e-9,
+							.quiet = 1e9 });
+
+	assert_true(says(r, "so there are no ratios"));
+	for (size_t i = 0; i < 5; i++) {
+		assert_true(json_is_null(json_object_get(get(r, nets[i]), "ratio")));
+		assert_true(field(get(r, nets[i]), "value") > 0.0);
+	}
+	json_decref(r);
+}
+
+static void pytorch_is_measured_beside_us(void **state)
+{
+	json_t *r = run(&tw_bench_compute, stand_in(GREET ANSWER));
+	const json_t *torch = json_object_get(r, "torch");
+
+	/* it is told which instruction set to keep to */
+	assert_string_equal(json_string_value(json_object_get(torch, "isa")),
+			    tw_isa() < tw_isa_machine() ? tw_isa_name(tw_isa()) : "all");
 	for (size_t i = 0; i < 5; i++) {
 		const json_t *c = get(r, nets[i]);
 		const double best = field(c, "step_ms_best");
@@ -263,7 +299,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compute_without_pytorch),
 		cmocka_unit_test(scale_without_pytorch),
-		cmocka_unit_test(a_reference_blas_is_named),
+		cmocka_unit_test(nothing_is_compared_with_the_reference_blas),
+		cmocka_unit_test(a_busy_machine_has_no_ratios),
+		cmocka_unit_test(pytorch_is_measured_beside_us),
 		cmocka_unit_test(pytorch_may_fail_on_the_way),
 		cmocka_unit_test(allreduce_beside_a_stand_in),
 		cmocka_unit_test(nothing_is_waited_for_for_ever),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - thalweg bench: how fast it is on this machine, against what the machine allows. */
 #include "bench/bench.h"
+#include "bench/saved.h"
 
 #include "cli/ranks.h"
 #include "cli/signals.h"
@@ -13,8 +14,8 @@
 
 struct bench_flags {
 	bool json;
-	const char *python, *isa;
-	uint32_t world;
+	const char *python, *isa, *save, *against;
+	uint32_t world, repeat;
 };
 
 enum { IN_THREADS, IN_TCP, IN_MPI };
@@ -59,25 +60,78 @@ static void print_notes(const json_t *result)
 	}
 }
 
+/* Files first: a bench takes minutes, and must not end with one that cannot be used. */
+static enum tw_status look_at_files(const struct bench_flags *f, json_t **saved,
+				    struct tw_error *why)
+{
+	json_t *none = json_array();
+	enum tw_status status = *f->save ? tw_bench_save(f->save, none, why) : TW_OK;
+
+	json_decref(none);
+	if (status == TW_OK && *f->against)
+		status = tw_bench_saved(f->against, saved, why);
+	return status;
+}
+
+static enum tw_status measure(const struct tw_bench *one, const struct tw_bench_how *how,
+			      uint32_t times, json_t *results, struct tw_error *why)
+{
+	enum tw_status status = TW_OK;
+
+	for (uint32_t k = 0; k < times && status == TW_OK; k++) {
+		json_t *result = NULL;
+
+		status = tw_bench_run(one, how, &result, why);
+		if (status == TW_OK && json_array_append_new(results, result))
+			status = tw_fail(why, TW_NO_MEMORY, "no memory for the results");
+	}
+	return status;
+}
+
+/* What the runs came to, on stdout and in files. */
+static enum tw_status report(const struct bench_flags *f, const json_t *saved,
+			     const json_t *results, struct tw_error *why)
+{
+	json_t *all = NULL, *rows = NULL;
+	enum tw_status status = *f->save ? tw_bench_save(f->save, results, why) : TW_OK;
+
+	if (status == TW_OK && f->repeat > 1)
+		status = tw_bench_medians(results, &all, why);
+	else if (status == TW_OK)
+		all = json_incref(json_array_get(results, 0));
+	if (status == TW_OK && saved)
+		status = tw_bench_against(saved, results, &rows, why);
+	if (status == TW_OK && rows)
+		json_object_set(all, "against", rows);
+	if (status == TW_OK && f->json) {
+		tw_print_json(all);
+	} else if (status == TW_OK) {
+		tw_print_cases(all);
+		if (rows)
+			tw_print_against(rows, json_array_size(saved), f->against);
+		print_notes(all);
+	}
+	json_decref(rows);
+	json_decref(all);
+	return status;
+}
+
 /* Run it, and print what it came to; a rank other than 0 only takes part. */
 static int run(const struct tw_call *call, const struct tw_bench *one,
 	       const struct tw_bench_how *how, bool prints)
 {
 	const struct bench_flags *f = call->flags;
 	struct tw_error why = { .status = TW_OK };
-	json_t *result = NULL;
-	const enum tw_status status = tw_bench_run(one, how, &result, &why);
+	json_t *saved = NULL, *results = json_array();
+	enum tw_status status = prints ? look_at_files(f, &saved, &why) : TW_OK;
 
-	if (status != TW_OK)
-		return prints ? tw_exit_for(call, &why) : TW_EXIT_DONE;
-	if (prints && f->json) {
-		tw_print_json(result);
-	} else if (prints) {
-		tw_print_cases(result);
-		print_notes(result);
-	}
-	json_decref(result);
-	return TW_EXIT_DONE;
+	if (status == TW_OK)
+		status = measure(one, how, f->repeat, results, &why);
+	if (status == TW_OK && prints)
+		status = report(f, saved, results, &why);
+	json_decref(saved);
+	json_decref(results);
+	return status != TW_OK && prints ? tw_exit_for(call, &why) : TW_EXIT_DONE;
 }
 
 struct on_ranks {
@@ -139,8 +193,15 @@ static const struct tw_flag flags[] = {
 		"Python with PyTorch, for compute, scale and allreduce (default: /usr/bin/python3, "
 		"or the one in PATH)"),
 	TW_FLAG(struct bench_flags, isa, "isa", TW_TEXT, "", "NAME", 0, 0,
-		"use at most these instructions: plain, avx2 or avx512; PyTorch uses what it "
-		"likes"),
+		"use at most these instructions: plain, avx2 or avx512; PyTorch and its libraries "
+		"do, too"),
+	TW_FLAG(struct bench_flags, repeat, "repeat", TW_U32, "1", "N", 1, 1000,
+		"measure this many times, and print the medians"),
+	TW_FLAG(struct bench_flags, save, "save", TW_TEXT, "", "FILE", 0, 0,
+		"append what was measured to this file, a JSON line for each time"),
+	TW_FLAG(struct bench_flags, against, "against", TW_TEXT, "", "FILE", 0, 0,
+		"compare with what --save kept there, and say which differences are within "
+		"noise; that takes at least 4 runs in all, such as 3 saved ones"),
 	{ .option =
 		  TW_OPTION_CHOICE(struct bench_flags, world, "world", "threads", worlds,
 				   "exchange: in threads, between two processes over sockets (tcp) "
@@ -164,6 +225,10 @@ static const struct tw_example examples[] = {
 	{ "thalweg bench connections", "500 and 2,000 worker processes on one server" },
 	{ "thalweg bench codec --isa avx2", "encode and decode as on a machine without AVX-512" },
 	{ "thalweg bench compute", "a training step of five networks, compared with PyTorch" },
+	{ "thalweg bench compute --repeat 3 --save before.jsonl",
+	  "keep three runs of a build, to compare another one with" },
+	{ "thalweg bench compute --repeat 3 --against before.jsonl",
+	  "the same bench of another build: what became faster, and what is within noise" },
 	{ 0 },
 };
 

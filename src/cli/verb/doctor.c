@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.c - thalweg doctor: what this machine has, and what is missing. */
+#include "base/cores.h"
 #include "bench/torch.h"
 #include "cli/summary.h"
 #include "cli/verb.h"
@@ -23,25 +24,6 @@ struct doctor_flags {
 
 /* --- the machine --- */
 
-static void cpu_name(char *out, size_t room)
-{
-	FILE *f = fopen("/proc/cpuinfo", "r");
-	char line[300];
-
-	snprintf(out, room, "unknown");
-	while (f && fgets(line, sizeof line, f)) {
-		const char *colon = strchr(line, ':');
-
-		if (strncmp(line, "model name", 10) != 0 || !colon)
-			continue;
-		colon += 1 + strspn(colon + 1, " ");
-		snprintf(out, room, "%.*s", (int)strcspn(colon, "\n"), colon);
-		break;
-	}
-	if (f)
-		fclose(f);
-}
-
 static json_t *libraries(void)
 {
 	char xxhash[32];
@@ -63,7 +45,7 @@ static json_t *machine(void)
 	struct utsname system;
 	char cpu[200], cache[1024];
 
-	cpu_name(cpu, sizeof cpu);
+	tw_cpu_name(cpu, sizeof cpu);
 	if (!tw_data_cache(cache, sizeof cache))
 		cache[0] = '\0';
 	if (uname(&system))

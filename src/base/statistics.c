@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* statistics.c - mean and spread over seeds, and the interval of a difference. */
-#include "compare/statistics.h"
+/* statistics.c - mean and spread of measurements, and the interval of a difference. */
+#include "base/statistics.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* statistics.h - mean and spread over seeds, and the interval of a difference. */
-#ifndef TW_COMPARE_STATISTICS_H
-#define TW_COMPARE_STATISTICS_H
+/* statistics.h - mean and spread of measurements, and the interval of a difference. */
+#ifndef TW_BASE_STATISTICS_H
+#define TW_BASE_STATISTICS_H
 
 #include <stddef.h>
 

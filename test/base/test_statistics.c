@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_statistics.c - t quantiles against closed forms and tables, and paired intervals. */
-#include "compare/statistics.h"
+#include "base/statistics.h"
 
 #include <math.h>
 #include <setjmp.h>
