@@ -40,9 +40,4 @@ enum tw_status tw_conv_data_prepare(const struct tw_op_site *site, struct tw_one
 enum tw_status tw_conv_data_run(const struct tw_op_site *site, const struct tw_conv_data *d,
 				const struct tw_op_run *run);
 
-static inline size_t tw_conv_aligned(size_t bytes)
-{
-	return (bytes + TW_ALIGN - 1) / TW_ALIGN * TW_ALIGN;
-}
-
 #endif

@@ -19,9 +19,9 @@
 static void carve(struct tw_conv_data *d, size_t pad, size_t first, size_t second, size_t rows,
 		  size_t *scratch)
 {
-	d->first_at = tw_conv_aligned(pad);
-	d->second_at = d->first_at + tw_conv_aligned(first);
-	d->rows_at = d->second_at + tw_conv_aligned(second);
+	d->first_at = tw_op_aligned(pad);
+	d->second_at = d->first_at + tw_op_aligned(first);
+	d->rows_at = d->second_at + tw_op_aligned(second);
 	*scratch = d->rows_at + rows;
 }
 
@@ -101,7 +101,7 @@ static enum tw_status product(const struct tw_op_site *site, struct tw_onednn *k
 
 	if (st == TW_OK)
 		st = tw_onednn_status(dnnl_memory_desc_init_by_tag(&c, 2, dc, dnnl_f32, dnnl_ab));
-	return st == TW_OK ? tw_onednn_product(kit, &a, any, &c, out) : st;
+	return st == TW_OK ? tw_onednn_product(kit, &a, any, &c, false, out) : st;
 }
 
 static enum tw_status prepare_folded(const struct tw_op_site *site, struct tw_onednn *kit,

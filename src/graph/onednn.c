@@ -43,7 +43,7 @@ struct tw_hand {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static dnnl_engine_t engine;
-static dnnl_primitive_attr_t attr;
+static dnnl_primitive_attr_t attr, adding; /* adding: to what is at the destination */
 
 /* At its first product oneDNN makes kernels (6 MiB), and it crashes when there is no memory for
  * them: so that happens here, once, where there is room. */
@@ -107,6 +107,25 @@ dnnl_cpu_isa_t tw_onednn_effective_isa(void)
 	return dnnl_get_effective_cpu_isa();
 }
 
+static bool make_attr(dnnl_primitive_attr_t *out, bool adds)
+{
+	dnnl_post_ops_t ops;
+	dnnl_status_t st = dnnl_primitive_attr_create(out);
+
+	if (st == dnnl_success)
+		st = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+	if (st != dnnl_success || !adds)
+		return st == dnnl_success;
+	st = dnnl_post_ops_create(&ops);
+	if (st != dnnl_success)
+		return false;
+	st = dnnl_post_ops_append_sum(ops, 1.0f);
+	if (st == dnnl_success)
+		st = dnnl_primitive_attr_set_post_ops(*out, ops);
+	dnnl_post_ops_destroy(ops);
+	return st == dnnl_success;
+}
+
 static void make_engine(void)
 {
 	obey_limit();
@@ -114,10 +133,7 @@ static void make_engine(void)
 		return;
 	if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
 		engine = NULL;
-	if (dnnl_primitive_attr_create(&attr) != dnnl_success)
-		attr = NULL;
-	else if (dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) !=
-		 dnnl_success)
+	if (!make_attr(&attr, false) || !make_attr(&adding, true))
 		engine = NULL;
 }
 
@@ -161,7 +177,7 @@ struct tw_onednn *tw_onednn_new(struct tw_heap *heap)
 	struct tw_onednn *kit;
 
 	pthread_once(&once, make_engine);
-	if (!engine || !attr)
+	if (!engine)
 		return NULL;
 	kit = tw_heap_zeros(heap, sizeof *kit);
 	if (!kit)
@@ -299,14 +315,14 @@ enum tw_status tw_onednn_add(struct tw_onednn *kit, dnnl_primitive_desc_t pd, co
 
 enum tw_status tw_onednn_product(const struct tw_onednn *kit, const dnnl_memory_desc_t *a,
 				 const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
-				 dnnl_primitive_desc_t *out)
+				 bool adds, dnnl_primitive_desc_t *out)
 {
 	dnnl_matmul_desc_t d;
 	dnnl_status_t st = dnnl_matmul_desc_init(&d, a, b, NULL, c);
 
 	if (st == dnnl_success)
-		st = dnnl_primitive_desc_create(out, &d, tw_onednn_attr(kit), tw_onednn_engine(kit),
-						NULL);
+		st = dnnl_primitive_desc_create(out, &d, adds ? adding : attr,
+						tw_onednn_engine(kit), NULL);
 	return tw_onednn_status(st);
 }
 

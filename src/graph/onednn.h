@@ -12,6 +12,7 @@
 #include "base/status.h"
 
 #include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
 
 #define TW_KIT_ARGS 12
 
@@ -28,10 +29,11 @@ const_dnnl_primitive_attr_t tw_onednn_attr(const struct tw_onednn *kit);
  * *scratch (may be NULL) becomes max(*scratch, bytes of its scratchpad). */
 enum tw_status tw_onednn_add(struct tw_onednn *kit, dnnl_primitive_desc_t pd, const int *arg,
 			     size_t n, uint32_t *id, size_t *scratch);
-/* What tw_onednn_add takes for the matrix product c = a b (source, weights, destination). */
+/* What tw_onednn_add takes for the matrix product c = a b, or c += a b if it `adds` (source,
+ * weights, destination). */
 enum tw_status tw_onednn_product(const struct tw_onednn *kit, const dnnl_memory_desc_t *a,
 				 const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
-				 dnnl_primitive_desc_t *out);
+				 bool adds, dnnl_primitive_desc_t *out);
 /* A reorder between two descriptors; *id is TW_KIT_NONE where they are equal. */
 #define TW_KIT_NONE UINT32_MAX
 enum tw_status tw_onednn_reorder(struct tw_onednn *kit, const dnnl_memory_desc_t *from,

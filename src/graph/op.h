@@ -62,6 +62,12 @@ struct tw_op_memory {
 	size_t backward; /* scratch of backward */
 };
 
+/* Where the next piece of an op's scratch may begin. */
+static inline size_t tw_op_aligned(size_t bytes)
+{
+	return (bytes + TW_ALIGN - 1) / TW_ALIGN * TW_ALIGN;
+}
+
 /* A batch's facts that are not values of a layer. */
 struct tw_op_batch {
 	uint64_t position;     /* global position of sample 0 */

@@ -209,7 +209,7 @@ static enum tw_status prepare_backward(const struct tw_op_site *site, struct tw_
 		st = add_weights(site, kit, s, pd, k, &changes, &scratch);
 	if (st == TW_OK && site->wants[0])
 		st = tw_conv_data_prepare(site, kit, s, hint, &k->data, &data);
-	k->weights_at = tw_conv_aligned(scratch);
+	k->weights_at = tw_op_aligned(scratch);
 	scratch = k->weights_at + (k->plain == TW_KIT_NONE ? 0 : changes);
 	*bytes = scratch > data ? scratch : data; /* one after the other */
 	return st;
@@ -237,7 +237,7 @@ static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *k
 		dnnl_primitive_desc_destroy(hint);
 	if (st != TW_OK)
 		return st;
-	k->forward_at = tw_conv_aligned(need->forward);
+	k->forward_at = tw_op_aligned(need->forward);
 	if (k->order != TW_KIT_NONE)
 		need->forward = k->forward_at + dnnl_memory_desc_get_size(&ordered);
 	return TW_OK;

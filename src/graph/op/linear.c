@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* linear.c - y = x w^T + b.
  *
- * Weights stay as the vector has them, [out][in]: packing them anew for every fetch costs more than
+ * Weights stay as the vector has them, [out][in]: packing them again for every fetch costs more than
  * packed products save (measured for the layers of the examples).  Forward is oneDNN's matmul,
- * which was quickest there; both backward products are its inner product, whose weight gradient
- * brings that of the bias along. */
-#include "graph/op.h"
+ * which was quickest there; linear_back.c has the backward products. */
+#include "graph/linear_back.h"
 #include "vec/vec.h"
 #include "vec/clone.h"
 
@@ -23,7 +22,8 @@ static const struct tw_option rows[] = {
 };
 
 struct linear_kernel {
-	uint32_t forward, data, weights; /* primitives */
+	uint32_t forward; /* primitive */
+	struct tw_linear_back back;
 };
 
 static enum tw_status linear_form(const void *options, const struct tw_shape *in,
@@ -99,85 +99,20 @@ static enum tw_status make_forward(const struct tw_op_site *site, struct tw_oned
 	const dnnl_memory_desc_t x = matrix(site->batch, in, dnnl_ab), w = matrix(in, out, dnnl_ba);
 	const dnnl_memory_desc_t y = matrix(site->batch, out, dnnl_ab);
 	dnnl_primitive_desc_t pd;
-	const enum tw_status st = tw_onednn_product(kit, &x, &w, &y, &pd);
+	const enum tw_status st = tw_onednn_product(kit, &x, &w, &y, false, &pd);
 
 	return st == TW_OK ? tw_onednn_add(kit, pd, arg, 3, &l->forward, &need->forward) : st;
-}
-
-/* What oneDNN wants to see before it makes a backward inner product. */
-struct hint {
-	dnnl_memory_desc_t x, w, y;
-	dnnl_primitive_desc_t forward;
-};
-
-static dnnl_status_t make_hint(const struct tw_op_site *site, struct tw_onednn *kit, struct hint *h)
-{
-	const uint32_t in = site->in[0].d[0], out = site->out.d[0];
-	dnnl_inner_product_desc_t d;
-	dnnl_status_t st;
-
-	h->x = matrix(site->batch, in, dnnl_ab);
-	h->w = matrix(out, in, dnnl_ab);
-	h->y = matrix(site->batch, out, dnnl_ab);
-	st = dnnl_inner_product_forward_desc_init(&d, dnnl_forward_training, &h->x, &h->w, NULL,
-						  &h->y);
-	if (st != dnnl_success)
-		return st;
-	return dnnl_primitive_desc_create(&h->forward, &d, tw_onednn_attr(kit),
-					  tw_onednn_engine(kit), NULL);
-}
-
-static enum tw_status make_weights(const struct tw_op_site *site, struct tw_onednn *kit,
-				   const struct hint *h, struct linear_kernel *l,
-				   struct tw_op_memory *need)
-{
-	static const int arg[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS };
-	dnnl_inner_product_desc_t d;
-	dnnl_primitive_desc_t pd;
-	dnnl_status_t st =
-		dnnl_inner_product_backward_weights_desc_init(&d, &h->x, &h->w, NULL, &h->y);
-
-	if (st == dnnl_success)
-		st = dnnl_primitive_desc_create(&pd, &d, tw_onednn_attr(kit), tw_onednn_engine(kit),
-						h->forward);
-	if (st != dnnl_success)
-		return tw_onednn_status(st);
-	return tw_onednn_add(kit, pd, arg, 3, &l->weights, &need->backward);
-}
-
-static enum tw_status make_data(struct tw_onednn *kit, const struct hint *h,
-				struct linear_kernel *l, struct tw_op_memory *need)
-{
-	static const int arg[] = { DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC };
-	dnnl_inner_product_desc_t d;
-	dnnl_primitive_desc_t pd;
-	dnnl_status_t st = dnnl_inner_product_backward_data_desc_init(&d, &h->x, &h->w, &h->y);
-
-	if (st == dnnl_success)
-		st = dnnl_primitive_desc_create(&pd, &d, tw_onednn_attr(kit), tw_onednn_engine(kit),
-						h->forward);
-	if (st != dnnl_success)
-		return tw_onednn_status(st);
-	return tw_onednn_add(kit, pd, arg, 3, &l->data, &need->backward);
 }
 
 static enum tw_status linear_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
 				     void *kernel, struct tw_op_memory *need)
 {
 	struct linear_kernel *l = kernel;
-	enum tw_status st = make_forward(site, kit, l, need);
-	struct hint h = { 0 };
+	const enum tw_status st = make_forward(site, kit, l, need);
 
 	if (st != TW_OK || !site->train)
 		return st;
-	st = tw_onednn_status(make_hint(site, kit, &h));
-	if (st != TW_OK)
-		return st;
-	st = make_weights(site, kit, &h, l, need);
-	if (st == TW_OK && site->wants[0])
-		st = make_data(kit, &h, l, need);
-	dnnl_primitive_desc_destroy(h.forward);
-	return st;
+	return tw_linear_back_prepare(site, kit, &l->back, &need->backward);
 }
 
 static void *changed(const float *p)
@@ -204,16 +139,10 @@ static enum tw_status linear_backward(const struct tw_op_site *site, const void 
 				      const struct tw_op_run *run)
 {
 	const struct linear_kernel *l = kernel;
-	void *const dy = changed(run->out_gradient);
-	void *const weights[] = { changed(run->in[0]), dy, run->change[0] };
-	void *const data[] = { dy, changed(run->parameter[0]), run->in_gradient[0] };
-	enum tw_status st = tw_hand_run(run->hand, l->weights, weights, run->scratch);
 
-	if (st == TW_OK && with_bias(site))
+	if (with_bias(site))
 		column_sums(run->change[1], run->out_gradient, site->batch, site->out.d[0]);
-	if (st == TW_OK && run->in_gradient[0])
-		st = tw_hand_run(run->hand, l->data, data, run->scratch);
-	return st;
+	return tw_linear_back_run(site, &l->back, run);
 }
 
 static void linear_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
@@ -236,6 +165,9 @@ static const struct tw_op_sample samples[] = {
 	{ "1", { 1, { 1 } } },
 	{ "33 bias false", { 1, { 17 } } },
 	{ "outputs 16", { 1, { 64 } } },
+	/* rows that are copied for some instruction sets, in one piece and in three */
+	{ "7", { 1, { 512 } } },
+	{ "600", { 1, { 512 } } },
 	{ NULL },
 };
 

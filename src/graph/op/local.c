@@ -117,13 +117,8 @@ static enum tw_status product(struct tw_onednn *kit, size_t m, size_t n, size_t 
 	if (st == TW_OK)
 		st = tw_onednn_status(dnnl_memory_desc_init_by_tag(&mc, 2, dc, dnnl_f32, dnnl_ab));
 	if (st == TW_OK)
-		st = tw_onednn_product(kit, &ma, &mb, &mc, &pd);
+		st = tw_onednn_product(kit, &ma, &mb, &mc, false, &pd);
 	return st == TW_OK ? tw_onednn_add(kit, pd, arg, 3, id, scratch) : st;
-}
-
-static size_t aligned(size_t bytes)
-{
-	return (bytes + TW_ALIGN - 1) / TW_ALIGN * TW_ALIGN;
 }
 
 static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *kit, void *kernel,
@@ -143,8 +138,8 @@ static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *k
 	if (st == TW_OK && site->train && site->wants[0])
 		st = product(kit, f.batch, f.window, f.filters, by_filter, by_window, &k->data,
 			     &back);
-	k->values_at = aligned(f.batch * f.window * sizeof(float));
-	k->pad_at = k->values_at + aligned(f.batch * f.filters * sizeof(float));
+	k->values_at = tw_op_aligned(f.batch * f.window * sizeof(float));
+	k->pad_at = k->values_at + tw_op_aligned(f.batch * f.filters * sizeof(float));
 	need->forward = k->pad_at + ahead;
 	if (site->train)
 		need->backward = k->pad_at + back;
