@@ -71,7 +71,7 @@ fi
 
 # The test programs of the copy: contract suites that walk the tables, and what compares documents.
 suites=(graph_test_ops graph_test_op_table graph_test_loss_table model_test_zoo model_test_loss data_test_contract
-	job_test_presets job_test_suggest cli_test_help cli_test_completion)
+	job_test_presets job_test_suggest job_test_facts cli_test_help cli_test_completion)
 for file in test/strategy/test_*.c; do
 	name=$(basename "$file" .c)
 	[[ $name == test_full_* ]] || suites+=("strategy_$name")

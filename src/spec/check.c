@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - the numbers of a job that must fit each other. */
-#include "spec/check_choices.h"
-#include "spec/oversubscription.h"
+#include "node/refusals.h"
 #include "spec/field.h"
-#include "spec/stages.h"
-#include "spec/suggest.h"
+#include "spec/oversubscription.h"
+#include "spec/refuse.h"
+#include "strategy/refusals.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,14 +24,6 @@ static enum tw_status refuse_said(const struct tw_job *job, const char *section,
 	return tw_job_refuse(job, why, path, "%s", colon + 2);
 }
 
-static enum tw_status refuse_suggesting(const struct tw_job *job, const char *path,
-					const char *sentence, struct tw_error *why)
-{
-	char text[480];
-
-	return tw_job_refuse(job, why, path, "%s", tw_suggest(job, sentence, text, sizeof text));
-}
-
 static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_plan *p = &job->plan;
@@ -39,12 +31,69 @@ static enum tw_status check_gate(const struct tw_job *job, struct tw_error *why)
 
 	if (!p->gate->check || p->gate->check(p->gate_options, p->crew.workers, &said) == TW_OK)
 		return TW_OK;
-	if (p->crew.workers == 1)
-		return refuse_suggesting(job, "strategy.gate",
-					 "[gate] needs more than 1 worker, and this job has 1; use "
-					 "cluster: {workers: 2} or more, or gate: [at-once gate]",
-					 why);
 	return refuse_said(job, "strategy", &said, why);
+}
+
+/* A lost node takes its parameters along, and there is one node for the parameters of a stage. */
+static enum tw_status check_place(const struct tw_job *job, struct tw_error *why)
+{
+	if (!tw_plan_is_with_stage(&job->plan) || job->cluster.workers == 1)
+		return TW_OK;
+	return tw_job_refuse(job, why, "cluster.workers",
+			     "with place: with-stage the parameters of a stage are on one node, "
+			     "and those of %u workers would be on several; use workers: 1, or "
+			     "place: servers",
+			     job->cluster.workers);
+}
+
+static enum tw_status check_schedule(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	const struct tw_staging *s = &p->staging;
+	struct tw_error said = { 0 };
+	uint32_t least;
+
+	if (!tw_plan_is_staged(p))
+		return TW_OK;
+	if (s->schedule->check && s->schedule->check(s->options, &said) != TW_OK)
+		return refuse_said(job, "strategy.pipeline", &said, why);
+	least = tw_pipeline_least(s->schedule, s->options, s->stages);
+	if (p->dealing.accumulate < least)
+		return tw_job_refuse(job, why, "data.accumulate",
+				     "%u micro-batches per update are too few for this schedule "
+				     "with %u stages, whose versions would not be ready; use at "
+				     "least %u",
+				     p->dealing.accumulate, s->stages, least);
+	return TW_OK;
+}
+
+static enum tw_status check_lanes(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	const struct tw_staging *s = &p->staging;
+	const bool flushes = s->schedule && (s->schedule->traits & TW_PIPELINE_FLUSHES);
+	uint32_t most = 1, least = UINT32_MAX; /* of stages that have more than one */
+
+	for (uint32_t k = 0; s->lanes && k < s->stages; k++) {
+		most = s->lanes[k] > most ? s->lanes[k] : most;
+		least = s->lanes[k] > 1 && s->lanes[k] < least ? s->lanes[k] : least;
+	}
+	if (most == 1)
+		return TW_OK;
+	if (flushes && p->dealing.accumulate < most)
+		return tw_job_refuse(
+			job, why, "data.accumulate",
+			"%u micro-batches per update are too few for %u lanes, some of "
+			"which would have none; use at least %u",
+			p->dealing.accumulate, most, most);
+	if (p->dealing.accumulate > TW_RANGES * (flushes ? least : 1))
+		return tw_job_refuse(
+			job, why, "data.accumulate",
+			"%u micro-batches per update are too many for %u lanes, because "
+			"a contribution of a lane has at most %u; use at most %u",
+			p->dealing.accumulate, flushes ? least : most, TW_RANGES,
+			TW_RANGES * (flushes ? least : 1));
+	return TW_OK;
 }
 
 /* Periods of a worker that takes its own steps. */
@@ -52,26 +101,10 @@ static enum tw_status check_delta(const struct tw_job *job, struct tw_error *why
 {
 	const struct tw_job_strategy *s = &job->strategy;
 	const bool rounds = job->plan.gate->traits & TW_GATE_ROUNDS;
-	static const char *const own[] = { "strategy.alpha", "strategy.elasticity" };
-	float (*const trims)(const void *) = job->plan.gate->trims;
+	const enum tw_status st = tw_job_refuse_rows(job, tw_idle_delta, true, why);
 
-	if (trims && tw_job_given(job, "strategy.trim") &&
-	    (trims(job->plan.gate_options) < 0.0f || trims(job->plan.gate_options) == 0.5f))
-		return tw_job_refuse(job, why, "strategy.trim",
-				     "has an effect only with sum: trimmed; choose that, or leave "
-				     "this out");
-	for (size_t k = 0; k < 2; k++)
-		if (tw_job_given(job, own[k]) && s->merge != TW_MERGE_ELASTIC &&
-		    s->merge != TW_MERGE_MIX)
-			return tw_job_refuse(
-				job, why, own[k],
-				"has an effect only with merge: elastic or mix; choose "
-				"one of these, or leave this out");
-	if (s->send != TW_SEND_DELTA)
-		return tw_job_given(job, "strategy.push_after")
-			       ? tw_job_refuse(job, why, "strategy.push_after",
-					       "has an effect only with send: delta; leave it out")
-			       : TW_OK;
+	if (st != TW_OK || s->send != TW_SEND_DELTA)
+		return st;
 	if (tw_job_given(job, "strategy.push_after") && s->push_after != 0.0 && s->push == 1)
 		return tw_job_refuse(job, why, "strategy.push_after",
 				     "changes nothing with push: 1; use a longer push:, or leave "
@@ -127,27 +160,10 @@ static enum tw_status check_stream(const struct tw_job *job, struct tw_error *wh
 	return TW_OK;
 }
 
-/* Periods by worker speed. */
-static enum tw_status check_adaptive(const struct tw_job *job, struct tw_error *why)
-{
-	const struct tw_job_strategy *s = &job->strategy;
-
-	if (!s->adaptive)
-		return TW_OK;
-	if (s->push == 1)
-		return tw_job_refuse(job, why, "strategy.adaptive",
-				     "makes push: shorter for slow workers, and 1 step is the "
-				     "least; use a longer push:, or leave this out");
-	if (job->train.updates)
-		return tw_job_refuse(job, why, "train.updates",
-				     "with strategy.adaptive updates are of different lengths; use "
-				     "train.epochs or train.steps");
-	return TW_OK;
-}
-
 static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
 {
 	struct tw_error said = { 0 };
+	enum tw_status st;
 
 	if (job->world != TW_WORLD_SIM)
 		return TW_OK;
@@ -171,48 +187,11 @@ static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
 				     "%u is more than cluster.workers, which is %u; use 0 to %u",
 				     job->sim.stragglers, job->cluster.workers,
 				     job->cluster.workers);
-	return TW_OK;
-}
-
-/* Fields that say nothing under the choices made: silent since complete_sim, refused if given. */
-static enum tw_status check_idle(const struct tw_job *job, struct tw_error *why)
-{
-	static const struct {
-		const char *path, *sentence;
-	} idle[] = {
-		{ "sim.compute.mean",
-		  "is not valid with sim.compute.law: log-normal; use median:, or another law" },
-		{ "sim.compute.median",
-		  "is valid only with sim.compute.law: log-normal; choose that, or use mean:" },
-		{ "sim.compute.sigma",
-		  "is valid only with sim.compute.law: log-normal; choose that or leave this out" },
-		{ "sim.compute.spread",
-		  "is valid only with sim.compute.law: uniform; choose that or leave this out" },
-		{ "sim.compute.shape", "is valid only with sim.compute.law: gamma or pareto; "
-				       "choose that or leave this out" },
-		{ "sim.stragglers.slower",
-		  "has no effect while stragglers.count is 0; give count:, or leave this out" },
-		{ "sim.stragglers.on",
-		  "also needs stragglers.count, .slower and .off (a straggler is slow for the time "
-		  "`on`, then normal for the time `off`); give these, or leave this out" },
-		{ "sim.stragglers.off",
-		  "also needs stragglers.count, .slower and .on (a straggler is slow for the time "
-		  "`on`, then normal for the time `off`); give these, or leave this out" },
-		{ "sim.delay.law",
-		  "has no effect while sim.delay.steps is 0; give steps:, or leave this out" },
-		{ "sim.delay.ramp",
-		  "has no effect while sim.delay.steps is 0; give steps:, or leave this out" },
-	};
-
-	if (job->world != TW_WORLD_SIM)
-		return TW_OK;
-	for (size_t k = 0; k < sizeof idle / sizeof idle[0]; k++)
-		if (tw_job_field(job, idle[k].path)->silent && tw_job_given(job, idle[k].path))
-			return tw_job_refuse(job, why, idle[k].path, "%s", idle[k].sentence);
-	if (job->sim.stragglers && !tw_job_given(job, "sim.stragglers.slower"))
-		return tw_job_refuse(job, why, "sim.stragglers.slower",
-				     "must be given with stragglers.count, such as slower: 8");
-	return TW_OK;
+	st = tw_job_refuse_rows(job, tw_idle_sim, true, why);
+	if (st == TW_OK && job->sim.stragglers && !tw_job_given(job, "sim.stragglers.slower"))
+		st = tw_job_refuse(job, why, "sim.stragglers.slower",
+				   "must be given with stragglers.count, such as slower: 8");
+	return st;
 }
 
 static enum tw_status check_train(const struct tw_job *job, struct tw_error *why)
@@ -378,15 +357,6 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 	const struct tw_quadratic_options *q = &job->engine.quadratic;
 	const struct tw_least_squares_options *l = &job->engine.least_squares;
 
-	if (job->model == TW_MODEL_NETWORK && !job->data.from)
-		return refuse_suggesting(job, "data.source",
-					 "a network needs samples to learn from; use source: "
-					 "[drawn source], which needs no files, or your own data",
-					 why);
-	if (job->model != TW_MODEL_NETWORK && job->data.from)
-		return tw_job_refuse(job, why, "data.source",
-				     "a made-up model generates its own samples; use source: none "
-				     "with samples:, or a network");
 	if (job->data.from && !job->data.from->splits && tw_job_given(job, "data.test"))
 		return tw_job_refuse(job, why, "data.test",
 				     "%s has a test set of its own; leave this out",
@@ -434,33 +404,55 @@ enum tw_status tw_job_check_lengths(const struct tw_job *job, struct tw_error *w
 	return st == TW_OK ? check_train(job, why) : st;
 }
 
+/* With a data set the engine says how many samples there are, and tw_job_check_lengths is asked
+ * then. */
+static enum tw_status check_lengths(const struct tw_job *job, struct tw_error *why)
+{
+	return job->data.from ? TW_OK : tw_job_check_lengths(job, why);
+}
+
+const struct tw_job_check tw_job_checks[] = {
+	{ .check = check_cluster },
+	{ .check = check_processes },
+	{ .check = check_library },
+	{ .refusals = tw_refusals_alone },
+	{ .check = check_gate },
+	{ .refusals = tw_refusals_staged },
+	{ .check = check_place },
+	{ .refusals = tw_refusals_staged_gate },
+	{ .check = check_schedule },
+	{ .refusals = tw_refusals_vertical },
+	{ .check = check_lanes },
+	{ .refusals = tw_refusals_lanes },
+	{ .check = check_delta },
+	{ .refusals = tw_refusals_gap },
+	{ .refusals = tw_refusals_topology },
+	{ .refusals = tw_refusals_delta },
+	{ .refusals = tw_refusals_late },
+	{ .refusals = tw_refusals_state },
+	{ .refusals = tw_refusals_robust },
+	{ .refusals = tw_refusals_stream },
+	{ .refusals = tw_refusals_lockfree },
+	{ .refusals = tw_refusals_codec },
+	{ .refusals = tw_refusals_momentum },
+	{ .refusals = tw_refusals_rounds },
+	{ .refusals = tw_refusals_fetch },
+	{ .refusals = tw_refusals_steps },
+	{ .check = check_stream },
+	{ .refusals = tw_refusals_model },
+	{ .check = check_model },
+	{ .check = check_lengths },
+	{ .check = check_sim },
+	{ NULL },
+};
+
 enum tw_status tw_job_check(const struct tw_job *job, struct tw_error *why)
 {
-	enum tw_status st = check_cluster(job, why);
+	enum tw_status st = TW_OK;
 
-	if (st == TW_OK)
-		st = check_processes(job, why);
-	if (st == TW_OK)
-		st = check_library(job, why);
-	if (st == TW_OK)
-		st = check_gate(job, why);
-	if (st == TW_OK)
-		st = tw_job_check_stages(job, why);
-	if (st == TW_OK)
-		st = check_delta(job, why);
-	if (st == TW_OK)
-		st = tw_job_check_choices(job, why);
-	if (st == TW_OK)
-		st = check_adaptive(job, why);
-	if (st == TW_OK)
-		st = check_stream(job, why);
-	if (st == TW_OK)
-		st = check_model(job, why);
-	if (st == TW_OK && !job->data.from)
-		st = tw_job_check_lengths(job, why);
-	if (st == TW_OK)
-		st = check_sim(job, why);
-	if (st == TW_OK)
-		st = check_idle(job, why);
+	for (const struct tw_job_check *c = tw_job_checks; st == TW_OK && (c->check || c->refusals);
+	     c++)
+		st = c->check ? c->check(job, why)
+			      : tw_job_refuse_rows(job, c->refusals, false, why);
 	return st;
 }

@@ -9,6 +9,7 @@
 
 #include "actor/engine.h"
 #include "base/arena.h"
+#include "base/facts.h"
 #include "base/option.h"
 #include "base/status.h"
 #include "data/data.h"
@@ -216,6 +217,8 @@ struct tw_job {
 
 	/* Who hears how far the reading of its data has come; the caller's to set. */
 	struct tw_data_listener listener;
+
+	struct tw_facts facts; /* what refusals ask for; all of it when the job is checked */
 
 	const struct tw_field *field; /* every row with where its value is; see field.h */
 	size_t fields;

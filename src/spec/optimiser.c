@@ -4,7 +4,9 @@
 #include "spec/optimiser.h"
 
 #include "spec/read.h"
+#include "spec/refuse.h"
 #include "strategy/gate.h"
+#include "strategy/refusals.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -87,55 +89,22 @@ enum tw_status tw_read_optimiser(struct tw_reading *r)
 
 /* --- completed ------------------------------------------------------------------------------ */
 
-static bool starts_with(const char *text, const char *with)
-{
-	return strncmp(text, with, strlen(with)) == 0;
-}
-
-/* Fields that have no meaning while an optimiser trains, and what to use instead. */
-static const char *idle(const char *path)
-{
-	static const struct {
-		const char *path, *instead;
-	} list[] = {
-		{ "update.", "the optimiser takes the place of update:" },
-		{ "strategy.", "the optimiser takes the place of strategy:" },
-		{ "data.global_batch", "workers compute portions; use optimiser.batch" },
-		{ "data.accumulate", "workers compute portions; use optimiser.portion" },
-		{ "data.deal", "any worker may compute any portion" },
-		{ "train.steps", "an optimiser counts evaluations; use optimiser.evaluations" },
-		{ "train.updates", "an optimiser counts iterations; use optimiser.iterations" },
-		{ "train.warm.", "an optimiser needs no warm start" },
-		{ "train.on_divergence.", "a line search does not diverge" },
-		{ "train.gap", "gradients are of the very point that is searched from" },
-		{ "sim.delay.", "sim.delay delays gradients of update:" },
-	};
-
-	if (strcmp(path, "strategy.name") == 0)
-		return NULL;
-	for (size_t k = 0; k < sizeof list / sizeof list[0]; k++)
-		if (starts_with(path, list[k].path))
-			return list[k].instead;
-	return NULL;
-}
-
 enum tw_status tw_job_complete_optimiser(struct tw_job *job, struct tw_error *why)
 {
 	struct tw_job_optimiser *o = &job->optimiser;
 	struct tw_optimising *p = &job->plan.optimising;
 
-	tw_job_field(job, "optimiser.name")->silent = !tw_plan_optimises(&job->plan);
-	if (!tw_plan_optimises(&job->plan))
-		return TW_OK;
-	for (size_t k = 0; k < job->fields; k++) {
-		const char *instead = idle(job->field[k].path);
+	const struct tw_fact optimises = { "optimises", tw_plan_optimises(&job->plan) };
+	enum tw_status st;
 
-		if (instead && tw_job_given(job, job->field[k].path))
-			return tw_job_refuse(job, why, job->field[k].path,
-					     "has no effect with optimiser: %s, because %s; leave "
-					     "this out, or leave optimiser: out",
-					     p->method->name, instead);
-	}
+	if (!tw_facts_add(&job->facts, &optimises, 1))
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its facts", job->file);
+	tw_job_field(job, "optimiser.name")->silent = !optimises.is;
+	if (!optimises.is)
+		return TW_OK;
+	st = tw_job_refuse_rows(job, tw_idle_optimiser, true, why);
+	if (st != TW_OK)
+		return st;
 	if (tw_job_given(job, "checkpoint.cut") && job->checkpoint.cut != TW_CUT_DRAIN)
 		return tw_job_refuse(
 			job, why, "checkpoint.cut",
@@ -153,22 +122,13 @@ enum tw_status tw_job_complete_optimiser(struct tw_job *job, struct tw_error *wh
 	job->data.global_batch = 0;
 	job->data.accumulate = 1;
 	if (!tw_job_given(job, "train.epochs"))
-		job->train.epochs = 0; /* no limit */
+		job->train.epochs = 0;                  /* no limit */
+	tw_job_field(job, "data.batch")->silent = true; /* optimiser.portion says it */
+	tw_job_field(job, "train.epochs")->silent = job->train.epochs == 0;
 	o->how.fresh = o->batches == 1;
 	p->how = o->how;
 	p->backup = o->backup;
 	return TW_OK;
-}
-
-void tw_job_silence_idle(struct tw_job *job)
-{
-	if (tw_plan_optimises(&job->plan)) {
-		tw_job_field(job, "data.batch")->silent = true; /* optimiser.portion says it */
-		tw_job_field(job, "train.epochs")->silent = job->train.epochs == 0;
-	}
-	for (size_t k = 0; k < job->fields && tw_plan_optimises(&job->plan); k++)
-		if (idle(job->field[k].path))
-			((struct tw_field *)&job->field[k])->silent = true;
 }
 
 enum tw_status tw_job_complete_evaluations(struct tw_job *job, struct tw_error *why)

@@ -12,10 +12,8 @@ extern const struct tw_option tw_optimiser_rows[], tw_optimising_rows[];
 
 /* Which method the job chooses, and the rows that it brings in. */
 enum tw_status tw_read_optimiser(struct tw_reading *r);
-/* Values that follow; fields that have no meaning with a method are refused if given ... */
+/* Values that follow; fields that have no meaning with a method are refused if given. */
 enum tw_status tw_job_complete_optimiser(struct tw_job *job, struct tw_error *why);
-/* ... and left out of the explained job if they are not. */
-void tw_job_silence_idle(struct tw_job *job);
 /* Batch, portions and positions, when the number of samples is known. */
 enum tw_status tw_job_complete_evaluations(struct tw_job *job, struct tw_error *why);
 /* What only the engine tells. */

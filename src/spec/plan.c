@@ -5,6 +5,7 @@
  * and not by who was quick. */
 #include "spec/field.h"
 #include "spec/optimiser.h"
+#include "spec/refuse.h"
 #include "spec/stages.h"
 
 #include "engine/network.h"
@@ -390,44 +391,14 @@ static void silence(struct tw_job *job, const char *path, bool idle)
 	tw_job_field(job, path)->silent = idle;
 }
 
-/* Fields that say nothing under the choices made are not explained; given, they are refused. */
-static void complete_sim(struct tw_job *job)
-{
-	const struct tw_sim_options *s = &job->sim;
-	const bool logarithmic = s->law == TW_LAW_LOG_NORMAL;
-	const bool shaped = s->law == TW_LAW_GAMMA || s->law == TW_LAW_PARETO;
-
-	silence(job, "sim.compute.mean", logarithmic);
-	silence(job, "sim.compute.median", !logarithmic);
-	silence(job, "sim.compute.sigma", !logarithmic);
-	silence(job, "sim.compute.spread", s->law != TW_LAW_UNIFORM);
-	silence(job, "sim.compute.shape", !shaped);
-	silence(job, "sim.stragglers.slower", s->stragglers == 0);
-	silence(job, "sim.stragglers.on", s->stragglers == 0 || s->straggle_off == 0);
-	silence(job, "sim.stragglers.off", s->stragglers == 0 || s->straggle_on == 0);
-	silence(job, "sim.delay.law", job->delay.steps == 0);
-	silence(job, "sim.delay.ramp", job->delay.steps == 0);
-}
-
 static void complete_delta(struct tw_job *job)
 {
 	const struct tw_job_strategy *s = &job->strategy;
-	const bool own = s->merge == TW_MERGE_ELASTIC || s->merge == TW_MERGE_MIX;
 
-	const struct tw_plan *p = &job->plan;
-	const float trims = p->gate->trims ? p->gate->trims(p->gate_options) : -1.0f;
-
-	if (tw_job_field(job, "strategy.trim"))
-		silence(job, "strategy.trim", trims < 0.0f || trims == 0.5f);
-	silence(job, "strategy.push_after", s->send != TW_SEND_DELTA);
 	silence(job, "strategy.fragments", s->send != TW_SEND_DELTA && s->fragments == 1);
 	silence(job, "strategy.delay", s->send != TW_SEND_DELTA && s->delay == 0);
 	silence(job, "strategy.adaptive", s->send != TW_SEND_DELTA && !s->adaptive);
 	silence(job, "strategy.average_state", s->send != TW_SEND_DELTA);
-	if (!own) { /* else one of the two is, because it stands for the other */
-		silence(job, "strategy.alpha", true);
-		silence(job, "strategy.elasticity", true);
-	}
 }
 
 /* A limit that was given shorter takes what must be within it along. */
@@ -540,7 +511,6 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	if (job->strategy.send == TW_SEND_DELTA && !tw_job_given(job, "strategy.fetch"))
 		job->strategy.fetch = job->strategy.push;
 	silence(job, "train.warm.release", t->warm_workers == 0);
-	complete_sim(job);
 	complete_pulse(job);
 	st = complete_network(job, why);
 	if (st == TW_OK)
@@ -555,9 +525,12 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 		complete_delta(job);
 	if (st == TW_OK)
 		st = complete_staleness(job, why);
-	if (st == TW_OK)
+	if (st == TW_OK) {
 		copy_values(job);
-	tw_job_silence_idle(job);
+		st = tw_job_find_facts(job, why);
+	}
+	if (st == TW_OK)
+		tw_job_silence_idle(job);
 	if (st == TW_OK && !job->data.from)
 		st = tw_job_complete_lengths(job, why);
 	return st;

@@ -212,7 +212,7 @@ static enum tw_status attempt(const struct tw_job_text *from, enum tw_world_kind
 	if (!job)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
 	tw_arena_init(&job->arena, &tw_heap_system);
-	r.keep = &job->arena;
+	r.keep = job->facts.keep = &job->arena;
 	job->world = world;
 	job->ranks = from->ranks;
 	job->former = from->former;

@@ -135,6 +135,8 @@ static size_t fill(const struct tw_job *job, const char *text, size_t n, char *o
 
 	if (n == 4 && strncmp(text, "gate", n) == 0)
 		return (size_t)snprintf(out, room, "%s", job->plan.gate->name);
+	if (n == 9 && strncmp(text, "optimiser", n) == 0)
+		return (size_t)snprintf(out, room, "%s", job->plan.optimising.method->name);
 	text += article;
 	n -= article;
 	while (k < MARKS && (strlen(marks[k].text) != n || strncmp(marks[k].text, text, n) != 0))

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_facts.c - what is true of a job beside its plan, as far as refusals ask for it. */
+#include "spec/refuse.h"
+
+#include "graph/loss.h"
+#include "node/refusals.h"
+#include "spec/field.h"
+#include "strategy/outer.h"
+
+enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_sim_options *s = &job->sim;
+	const uint32_t collects = tw_job_collects(job);
+	const bool leaves_out =
+		(job->plan.gate->traits & TW_GATE_ROUNDS) && collects < job->cluster.workers;
+	const bool external = job->model == TW_MODEL_EXTERNAL;
+	const struct tw_fact rows[] = {
+		{ "in-sim", job->world == TW_WORLD_SIM },
+		{ "in-processes", tw_world_has_processes(job->world) }, /* share no memory */
+		{ "network", job->model == TW_MODEL_NETWORK },
+		{ "uncuttable", external || job->model == TW_MODEL_FUNCTION },
+		/* the model has an accuracy */
+		{ "scored", external || (job->loss.op && tw_loss_of(job->loss.op)->judges) },
+		{ "data-set", job->data.from },
+		{ "counts-updates", job->train.updates },
+		{ "each-step", job->strategy.push == 1 },
+		{ "outer", tw_outer_find(job->strategy.outer) }, /* an outer rule is chosen */
+		{ "leaves-out", leaves_out },                    /* a round may end without some */
+		{ "collects", !leaves_out && collects > 1 },     /* an update takes several */
+		/* sim.compute.law */
+		{ "log-normal", s->law == TW_LAW_LOG_NORMAL },
+		{ "uniform", s->law == TW_LAW_UNIFORM },
+		{ "shaped", s->law == TW_LAW_GAMMA || s->law == TW_LAW_PARETO },
+		{ "stragglers", s->stragglers },
+		{ "straggles-on", s->stragglers && s->straggle_on },
+		{ "straggles-off", s->stragglers && s->straggle_off },
+		{ "delay-steps", job->delay.steps },
+	};
+
+	if (tw_plan_add_facts(&job->plan, &job->facts) && TW_FACTS_ADD(&job->facts, rows))
+		return TW_OK;
+	return tw_fail(why, TW_NO_MEMORY, "%s: no memory for its facts", job->file);
+}

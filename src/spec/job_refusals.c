@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_refusals.c - what models and the simulator do not go together with. */
+#include "spec/refuse.h"
+
+const struct tw_refusal_row tw_refusals_model[] = {
+	{ "network !data-set", "data.source", NULL,
+	  "a network needs samples to learn from; use source: [drawn source], which needs no "
+	  "files, or your own data" },
+	{ "!network data-set", "data.source", NULL,
+	  "a made-up model generates its own samples; use source: none with samples:, or a "
+	  "network" },
+	{ NULL },
+};
+
+const struct tw_refusal_row tw_idle_sim[] = {
+	{ "log-normal", "sim.compute.mean", NULL,
+	  "is not valid with sim.compute.law: log-normal; use median:, or another law" },
+	{ "!log-normal", "sim.compute.median", NULL,
+	  "is valid only with sim.compute.law: log-normal; choose that, or use mean:" },
+	{ "!log-normal", "sim.compute.sigma", NULL,
+	  "is valid only with sim.compute.law: log-normal; choose that or leave this out" },
+	{ "!uniform", "sim.compute.spread", NULL,
+	  "is valid only with sim.compute.law: uniform; choose that or leave this out" },
+	{ "!shaped", "sim.compute.shape", NULL,
+	  "is valid only with sim.compute.law: gamma or pareto; choose that or leave this out" },
+	{ "!stragglers", "sim.stragglers.slower", NULL,
+	  "has no effect while stragglers.count is 0; give count:, or leave this out" },
+	{ "!straggles-off", "sim.stragglers.on", NULL,
+	  "also needs stragglers.count, .slower and .off (a straggler is slow for the time `on`, "
+	  "then normal for the time `off`); give these, or leave this out" },
+	{ "!straggles-on", "sim.stragglers.off", NULL,
+	  "also needs stragglers.count, .slower and .on (a straggler is slow for the time `on`, "
+	  "then normal for the time `off`); give these, or leave this out" },
+	{ "!delay-steps", "sim.delay.law", NULL,
+	  "has no effect while sim.delay.steps is 0; give steps:, or leave this out" },
+	{ "!delay-steps", "sim.delay.ramp", NULL,
+	  "has no effect while sim.delay.steps is 0; give steps:, or leave this out" },
+	{ NULL },
+};
