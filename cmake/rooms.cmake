@@ -18,21 +18,22 @@ endif()
 target_link_libraries(tw_flags INTERFACE Threads::Threads m PkgConfig::YAML PkgConfig::JANSSON
 	PkgConfig::XXHASH)
 
-# tw_registry(kind folder): every file of the folder is a variant named like it.
+# tw_registry(kind folder): every file of the folder, which is a room's, is a variant named like it.
 function(tw_registry kind folder)
 	file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.c)
 	set(out ${CMAKE_BINARY_DIR}/gen/${kind}_all.c)
 	add_custom_command(OUTPUT ${out}
 		COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/registry.sh ${kind} ${folder} ${out} ${files}
 		DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/registry.sh VERBATIM)
-	set(TW_GENERATED_${kind} ${out} PARENT_SCOPE)
+	string(REGEX REPLACE "/.*" "" room ${folder})
+	set(TW_GENERATED_${room} ${TW_GENERATED_${room}} ${out} PARENT_SCOPE)
 endfunction()
 
 function(tw_room room)
 	cmake_parse_arguments(R "" "" "SOURCES;NEEDS;LIBRARIES" ${ARGN})
 	file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
 	list(FILTER files EXCLUDE REGEX "/main\\.c$")
-	list(APPEND files ${R_SOURCES})
+	list(APPEND files ${TW_GENERATED_${room}} ${R_SOURCES})
 	if(NOT files)
 		return()
 	endif()
@@ -92,14 +93,10 @@ endforeach()
 
 tw_room(base LIBRARIES PkgConfig::OPENSSL)
 tw_room(vec NEEDS base)
-tw_room(data NEEDS vec base SOURCES ${TW_GENERATED_source} LIBRARIES ZLIB::ZLIB)
-tw_room(graph NEEDS vec base SOURCES ${TW_GENERATED_op_family} ${TW_GENERATED_loss}
-	LIBRARIES ${DNNL_LIBRARY} OpenMP::OpenMP_C)
-tw_room(model NEEDS graph vec base SOURCES ${TW_GENERATED_zoo})
-tw_room(strategy NEEDS vec base SOURCES ${TW_GENERATED_gate} ${TW_GENERATED_staleness}
-	${TW_GENERATED_rule} ${TW_GENERATED_outer} ${TW_GENERATED_codec}
-	${TW_GENERATED_reduction} ${TW_GENERATED_mixing} ${TW_GENERATED_optimiser}
-	${TW_GENERATED_pipeline})
+tw_room(data NEEDS vec base LIBRARIES ZLIB::ZLIB)
+tw_room(graph NEEDS vec base LIBRARIES ${DNNL_LIBRARY} OpenMP::OpenMP_C)
+tw_room(model NEEDS graph vec base)
+tw_room(strategy NEEDS vec base)
 tw_room(actor NEEDS base)
 tw_room(engine NEEDS model graph data actor vec base)
 tw_room(node NEEDS strategy actor vec base)
@@ -119,7 +116,7 @@ tw_room(bench NEEDS query cost run metrics checkpoint spec node world wire engin
 	graph data vec base SOURCES ${torch_program})
 tw_room(api NEEDS query run metrics checkpoint spec engine world actor model graph data vec base)
 tw_room(web NEEDS metrics base LIBRARIES PkgConfig::MICROHTTPD)
-tw_room(cli NEEDS web bench compare query run SOURCES ${TW_GENERATED_verb})
+tw_room(cli NEEDS web bench compare query run)
 
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.c)
 	add_executable(thalweg src/cli/main.c)

@@ -19,14 +19,6 @@ const struct tw_flag tw_common_flags[] = {
 	TW_FLAG_END,
 };
 
-const struct tw_verb *tw_verb_find(const char *name)
-{
-	for (size_t i = 0; tw_verb_all[i]; i++)
-		if (strcmp(tw_verb_all[i]->name, name) == 0)
-			return tw_verb_all[i];
-	return NULL;
-}
-
 /* --- finding --- */
 
 /* `name` is without dashes; one letter means the short form if `brief`. */

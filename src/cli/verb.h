@@ -7,7 +7,7 @@
 #define TW_CLI_VERB_H
 
 #include "base/log.h"
-#include "base/option.h"
+#include "base/variant.h"
 
 enum tw_exit {
 	TW_EXIT_DONE = 0,
@@ -70,9 +70,8 @@ struct tw_example {
 };
 
 struct tw_verb {
-	const char *name;
+	TW_VARIANT;                       /* without options: flags are in their place */
 	const char *words;                /* "JOB", "[WHAT]"; "" for none; see tw_flag.value */
-	const char *help;                 /* one line */
 	const char *about;                /* a few lines for --help, each ended by \n */
 	const struct tw_example *example; /* command NULL at the end; at least one */
 	const struct tw_flag *flags;      /* option.name NULL at the end; NULL: none */
@@ -89,8 +88,7 @@ struct tw_verb {
 	int (*run)(const struct tw_call *call);
 };
 
-extern const struct tw_verb *const tw_verb_all[]; /* NULL at the end; made from the folder */
-const struct tw_verb *tw_verb_find(const char *name);
+TW_REGISTRY(verb, tw_verb);
 
 /* Log the failure, and return its exit code. */
 int tw_exit_for(const struct tw_call *call, const struct tw_error *why);

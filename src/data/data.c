@@ -6,7 +6,6 @@
 #include "data/split.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static const char *const normalise_names[] = { "none", "unit", "standard", NULL };
 static const char *const evaluate_names[] = { "test", "validation", NULL };
@@ -40,14 +39,6 @@ const struct tw_option tw_data_common_rows[] = {
 		  "batches that a helper thread prepares ahead; 0: none", .example = "4"),
 	TW_OPTION_END,
 };
-
-const struct tw_source *tw_source_find(const char *name)
-{
-	for (size_t k = 0; tw_source_all[k]; k++)
-		if (!strcmp(tw_source_all[k]->name, name))
-			return tw_source_all[k];
-	return NULL;
-}
 
 const struct tw_samples *tw_data_set(const struct tw_data *d, enum tw_data_set set)
 {

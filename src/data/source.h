@@ -4,9 +4,9 @@
 #define TW_DATA_SOURCE_H
 
 #include "base/arena.h"
-#include "base/option.h"
 #include "base/sha256.h"
 #include "base/status.h"
+#include "base/variant.h"
 #include "data/listener.h"
 #include "data/names.h"
 #include "data/warn.h"
@@ -85,12 +85,10 @@ struct tw_source_file {
 };
 
 struct tw_source {
-	const char *name, *help;
+	TW_VARIANT; /* options: rows of data.* that this source brings in */
 	/* Files that it reads, for people who name one in place of a job; the first option without
 	 * a default takes it.  suffix NULL at the end; NULL: none. */
 	const struct tw_source_file *files;
-	const struct tw_option *options; /* rows of data.* that this source brings in */
-	size_t options_bytes;
 	bool drawn; /* it draws its samples itself, and needs no files */
 	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.
 	 * Every source that draws has them; the suite makes files for the others. */
@@ -107,7 +105,6 @@ struct tw_source {
 			       struct tw_data *out, struct tw_error *why);
 };
 
-extern const struct tw_source *const tw_source_all[]; /* made from source/; NULL at the end */
-const struct tw_source *tw_source_find(const char *name);
+TW_REGISTRY(source, tw_source);
 
 #endif

@@ -1,16 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss.c - finding a loss, by its name or by what it takes. */
+/* loss.c - finding a loss by what it takes. */
 #include "graph/loss.h"
-
-#include <string.h>
-
-const struct tw_loss *tw_loss_find(const char *name)
-{
-	for (size_t k = 0; tw_loss_all[k]; k++)
-		if (strcmp(tw_loss_all[k]->op.name, name) == 0)
-			return tw_loss_all[k];
-	return NULL;
-}
 
 const struct tw_loss *tw_loss_usual(bool labels)
 {

@@ -27,10 +27,7 @@ struct tw_loss {
 			    for labels and one for any target values */
 };
 
-extern const struct tw_loss *const tw_loss_all[]; /* made from loss/; NULL at the end */
-
-/* The loss of that name, or NULL. */
-const struct tw_loss *tw_loss_find(const char *name);
+TW_REGISTRY(loss, tw_loss);
 /* The usual one for labels, or for target values. */
 const struct tw_loss *tw_loss_usual(bool labels);
 /* The loss that an op with TW_OP_LOSS is. */

@@ -12,8 +12,8 @@
 #ifndef TW_GRAPH_OP_H
 #define TW_GRAPH_OP_H
 
-#include "base/option.h"
 #include "base/status.h"
+#include "base/variant.h"
 #include "graph/onednn.h"
 #include "graph/shape.h"
 
@@ -127,16 +127,13 @@ struct tw_op_sample {
 };
 
 struct tw_op {
-	const char *name;                /* "conv" in a layer's text */
-	const char *help;                /* one line */
-	const char *const *elsewhere;    /* what other programs call it, where that is too far from
-					    `name` to be found by its letters; NULL at the end;
-					    NULL: nothing */
-	uint32_t traits;                 /* of enum tw_op_trait */
-	uint32_t ins;                    /* 1 or 2 */
-	const struct tw_option *options; /* NULL: none */
+	TW_VARIANT;                   /* name: in a layer's text; traits: of enum tw_op_trait */
+	const char *const *elsewhere; /* what other programs call it, where that is too far from
+					 `name` to be found by its letters; NULL at the end;
+					 NULL: nothing */
+	uint32_t ins;                 /* 1 or 2 */
 	uint32_t positional; /* number of leading rows that may be given without their names */
-	size_t options_bytes, kernel_bytes;
+	size_t kernel_bytes;
 	const struct tw_op_sample *samples;
 
 	/* Fill *form, or say in *why what does not fit (shapes and numbers, not the layer's name:

@@ -4,6 +4,7 @@
 #define TW_MODEL_MODEL_H
 
 #include "base/rng.h"
+#include "base/variant.h"
 #include "graph/graph.h"
 
 #define TW_LAYERS_MAX   1000
@@ -58,9 +59,7 @@ void tw_model_init(const struct tw_graph *g, uint64_t seed, size_t from, size_t 
 
 /* Networks by name: zoo/<name>.c (`-` in the name is `_` in the symbol), each with option rows. */
 struct tw_zoo {
-	const char *name, *help;
-	const struct tw_option *options;
-	size_t options_bytes;
+	TW_VARIANT;
 	/* Write the layers for this site (shape of the input, classes or targets); everything is
 	 * made in `keep`. */
 	enum tw_status (*layers)(const void *options, const struct tw_model_site *site,
@@ -68,7 +67,6 @@ struct tw_zoo {
 				 struct tw_error *why);
 	bool predicts_input; /* unless the job says otherwise: its loss is then one of values */
 };
-extern const struct tw_zoo *const tw_zoo_all[]; /* made from zoo/; NULL at the end */
-const struct tw_zoo *tw_zoo_find(const char *name);
+TW_REGISTRY(zoo, tw_zoo);
 
 #endif

@@ -3,9 +3,9 @@
 #ifndef TW_STRATEGY_CODEC_H
 #define TW_STRATEGY_CODEC_H
 
-#include "base/option.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "base/variant.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,10 +38,7 @@ struct tw_encoding {
 #define TW_DRAW_DOWN (UINT64_C(1) << 63)
 
 struct tw_codec {
-	const char *name, *help;
-	const struct tw_option *options;
-	size_t options_bytes;
-	uint32_t traits;
+	TW_VARIANT; /* traits: of enum tw_codec_traits */
 
 	/* Bytes of state for n values, zero at the start; NULL: 0.  If it REMEMBERS, the residual
 	 * comes first, n floats.  What was not applied is added to it between two encodings, and
@@ -73,8 +70,7 @@ struct tw_codec {
 		    size_t n);
 };
 
-extern const struct tw_codec *const tw_codec_all[];
-const struct tw_codec *tw_codec_find(const char *name);
+TW_REGISTRY(codec, tw_codec);
 /* `decode` of any codec. */
 enum tw_status tw_codec_decode(const struct tw_codec *codec, const void *options,
 			       const uint8_t *bytes, size_t len, float *out, size_t n);

@@ -7,8 +7,8 @@
 #ifndef TW_STRATEGY_GATE_H
 #define TW_STRATEGY_GATE_H
 
-#include "base/option.h"
 #include "base/status.h"
+#include "base/variant.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,10 +62,7 @@ struct tw_clocks {
 };
 
 struct tw_gate {
-	const char *name, *help;
-	const struct tw_option *options; /* rows; may be NULL for none */
-	size_t options_bytes;
-	uint32_t traits;
+	TW_VARIANT; /* traits: of enum tw_gate_traits */
 
 	/* Refuse option values that do not fit this number of workers; NULL: nothing to refuse.
 	 * The sentence names the field and what would work. */
@@ -133,7 +130,6 @@ static inline bool tw_gate_drops(const struct tw_gate *g, const void *options)
 
 /* The gate of a run that an optimiser drives; no job names it. */
 extern const struct tw_gate tw_gate_portions;
-extern const struct tw_gate *const tw_gate_all[];     /* NULL at the end; made from the folder */
-const struct tw_gate *tw_gate_find(const char *name); /* NULL if there is none */
+TW_REGISTRY(gate, tw_gate);
 
 #endif

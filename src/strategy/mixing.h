@@ -27,8 +27,7 @@ enum tw_mixing_trait {
 };
 
 struct tw_mixing {
-	const char *name, *help;
-	uint32_t traits;
+	TW_VARIANT;
 	/* The rank that this one averages with in its exchange `number`; `peers`: it only answers.
 	 * NULL: there are no such exchanges. */
 	uint32_t (*partner)(const struct tw_rng *rng, uint32_t peers, uint32_t rank,
@@ -39,7 +38,6 @@ struct tw_mixing {
 	double (*bytes)(uint32_t peers, double vector, double message);
 };
 
-extern const struct tw_mixing *const tw_mixing_all[];     /* NULL at the end */
-const struct tw_mixing *tw_mixing_find(const char *name); /* NULL if there is none */
+TW_REGISTRY(mixing, tw_mixing);
 
 #endif

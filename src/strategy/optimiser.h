@@ -10,7 +10,7 @@
 #define TW_STRATEGY_OPTIMISER_H
 
 #include "base/command.h"
-#include "base/option.h"
+#include "base/variant.h"
 
 #include <stddef.h>
 
@@ -39,9 +39,7 @@ struct tw_heading {
 };
 
 struct tw_optimiser {
-	const char *name, *help;
-	const struct tw_option *options; /* rows; may be NULL for none */
-	size_t options_bytes;
+	TW_VARIANT;
 	double curvature; /* of the line search, unless the job says otherwise */
 
 	size_t (*state_bytes)(const void *options); /* zeros at first */
@@ -60,7 +58,6 @@ struct tw_optimiser {
 				    const double *result, struct tw_commands *out);
 };
 
-extern const struct tw_optimiser *const tw_optimiser_all[];     /* NULL at the end */
-const struct tw_optimiser *tw_optimiser_find(const char *name); /* NULL if there is none */
+TW_REGISTRY(optimiser, tw_optimiser);
 
 #endif

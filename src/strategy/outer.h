@@ -10,7 +10,6 @@
 
 #include "strategy/rule.h"
 
-extern const struct tw_rule *const tw_outer_all[];     /* NULL at the end; made from the folder */
-const struct tw_rule *tw_outer_find(const char *name); /* NULL if there is none */
+TW_REGISTRY(outer, tw_rule);
 
 #endif

@@ -30,8 +30,8 @@
 #ifndef TW_STRATEGY_PIPELINE_H
 #define TW_STRATEGY_PIPELINE_H
 
-#include "base/option.h"
 #include "base/status.h"
+#include "base/variant.h"
 
 enum tw_deed {
 	TW_FORWARD,
@@ -72,10 +72,7 @@ enum tw_pipeline_trait {
 #define TW_PIPE_NEWEST UINT64_MAX
 
 struct tw_pipeline {
-	const char *name, *help;
-	const struct tw_option *options; /* rows; NULL: none */
-	size_t options_bytes;
-	uint32_t traits;
+	TW_VARIANT; /* traits: of enum tw_pipeline_trait */
 	/* Fewest micro-batches of a group; NULL: 1. */
 	uint32_t (*least)(const void *options, uint32_t stages);
 	/* Refuse options that contradict each other; NULL: none do. */
@@ -110,8 +107,7 @@ static inline uint32_t tw_pipeline_least(const struct tw_pipeline *p, const void
 	return p->least ? p->least(options, stages) : 1;
 }
 
-extern const struct tw_pipeline *const tw_pipeline_all[];     /* NULL at the end */
-const struct tw_pipeline *tw_pipeline_find(const char *name); /* NULL if there is none */
+TW_REGISTRY(pipeline, tw_pipeline);
 
 /* --- pipeline_lanes.c --------------------------------------------------------------------- */
 

@@ -22,9 +22,7 @@
 #ifndef TW_STRATEGY_REDUCTION_H
 #define TW_STRATEGY_REDUCTION_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/variant.h"
 
 enum tw_move_kind {
 	TW_MOVE_ADD,  /* add what `peer` sent by SEND; the own rank: the own input */
@@ -50,8 +48,7 @@ struct tw_reduction_load {
 #define TW_REDUCTION_LIBRARY 1u
 
 struct tw_reduction {
-	const char *name, *help;
-	uint32_t traits;
+	TW_VARIANT;
 	/* Into how many pieces of nearly equal length the vector is cut. */
 	uint32_t (*chunks)(uint32_t peers);
 	/* Length of the list, and move k of it. */
@@ -74,7 +71,6 @@ static inline size_t tw_reduction_border(size_t n, uint32_t chunks, uint32_t k)
 	return n / chunks * k + n % chunks * k / chunks;
 }
 
-extern const struct tw_reduction *const tw_reduction_all[];     /* NULL at the end */
-const struct tw_reduction *tw_reduction_find(const char *name); /* NULL if there is none */
+TW_REGISTRY(reduction, tw_reduction);
 
 #endif

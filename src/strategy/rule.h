@@ -6,8 +6,8 @@
 #ifndef TW_STRATEGY_RULE_H
 #define TW_STRATEGY_RULE_H
 
-#include "base/option.h"
 #include "base/status.h"
+#include "base/variant.h"
 
 #include <float.h>
 #include <stdbool.h>
@@ -70,11 +70,8 @@ struct tw_usual_rate {
 };
 
 struct tw_rule {
-	const char *name, *help;
-	const struct tw_option *options;
-	size_t options_bytes;
+	TW_VARIANT; /* traits: of enum tw_rule_traits */
 	struct tw_usual_rate rate;
-	uint32_t traits;
 	uint32_t arrays;                /* of the shard's length */
 	const char *const *array_names; /* `arrays` of them, for checkpoints ("momentum") */
 
@@ -116,8 +113,7 @@ static inline float tw_rate_ratio(float rate, float before)
 /* The far half where the worker does the whole update: w = w - what it pushed.  No job names it. */
 extern const struct tw_rule tw_rule_subtract;
 
-extern const struct tw_rule *const tw_rule_all[];
-const struct tw_rule *tw_rule_find(const char *name);
+TW_REGISTRY(rule, tw_rule);
 
 /* The rate over the course of a run; progress is applied samples / size, in epochs. */
 enum tw_schedule_kind {

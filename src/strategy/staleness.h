@@ -3,8 +3,8 @@
 #ifndef TW_STRATEGY_STALENESS_H
 #define TW_STRATEGY_STALENESS_H
 
-#include "base/option.h"
 #include "base/status.h"
+#include "base/variant.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,13 +36,11 @@ struct tw_correction {
 };
 
 struct tw_staleness {
-	const char *name, *help;
-	const struct tw_option *options;
-	size_t options_bytes;
-	uint32_t traits, arrays; /* arrays: how many of `array` it uses */
-	const char *open;        /* an F64 option that 0 leaves open: then the job fills in the
-				    staleness that its gate makes on average; it has an
-				    effect from 1 on, so that less is refused; NULL: none */
+	TW_VARIANT;       /* traits: of enum tw_staleness_traits */
+	uint32_t arrays;  /* how many of `array` it uses */
+	const char *open; /* an F64 option that 0 leaves open: then the job fills in the
+			     staleness that its gate makes on average; it has an
+			     effect from 1 on, so that less is refused; NULL: none */
 
 	/* NULL: the gradient stays as it is. */
 	void (*correct)(const void *options, struct tw_correction *c);
@@ -52,7 +50,6 @@ struct tw_staleness {
 			uint64_t count);
 };
 
-extern const struct tw_staleness *const tw_staleness_all[];
-const struct tw_staleness *tw_staleness_find(const char *name);
+TW_REGISTRY(staleness, tw_staleness);
 
 #endif
