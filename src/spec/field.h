@@ -17,6 +17,8 @@ struct tw_group {
 
 /* Group number k of all there are, in the order of the reference; false after the last. */
 bool tw_group_at(size_t k, struct tw_group *out);
+/* The first row at that path, or NULL. */
+const struct tw_option *tw_row_at(const char *path);
 
 extern const struct tw_option tw_data_rows[], tw_made_up_rows[], tw_data_set_rows[],
 	tw_network_rows[], tw_external_rows[], tw_loss_rows[], tw_train_rows[], tw_update_rows[],
@@ -97,8 +99,6 @@ enum tw_status tw_job_build_graph(const struct tw_job *job, const struct tw_data
 enum tw_status tw_job_settle_network(struct tw_job *job, const struct tw_graph *g,
 				     struct tw_error *why);
 
-/* "0.001; usually 1e-05 to 0.01": the rates of a rule, for people. */
-const char *tw_rule_rates(const struct tw_rule *rule, char *out, size_t room);
 /* Shards of so many parameters, where the job does not say. */
 uint32_t tw_job_usual_shards(const struct tw_job *job, size_t total);
 /* The line's contributions per update: 1, or what the gate collects. */

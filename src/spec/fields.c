@@ -3,9 +3,7 @@
 #include "spec/field.h"
 
 #include "spec/optimiser.h"
-#include "strategy/outer.h"
-
-#include "graph/loss.h"
+#include "spec/registries.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -512,8 +510,6 @@ static const struct tw_group fixed[] = {
 
 bool tw_group_at(size_t k, struct tw_group *out)
 {
-	const struct tw_rule *const *rule = tw_rule_all;
-
 	if (k < FIXED) {
 		*out = fixed[k];
 		return true;
@@ -525,96 +521,34 @@ bool tw_group_at(size_t k, struct tw_group *out)
 						  kinds[i], tw_schedule_rows[i] };
 			return true;
 		}
-	for (size_t i = 0; tw_source_all[i]; i++)
-		if (tw_source_all[i]->options && k-- == 0) {
-			*out = (struct tw_group){ "data.", "data.source", tw_source_all[i]->name,
-						  tw_source_all[i]->options };
+	for (const struct tw_registry *g = tw_registries; g->field; g++) {
+		if (g->any_called && k-- == 0) {
+			*out = (struct tw_group){ g->prefix, g->field, g->any_called, g->any };
 			return true;
 		}
-	for (size_t i = 0; tw_zoo_all[i]; i++)
-		if (tw_zoo_all[i]->options && k-- == 0) {
-			*out = (struct tw_group){ "model.", "model.name", tw_zoo_all[i]->name,
-						  tw_zoo_all[i]->options };
-			return true;
-		}
-	for (size_t i = 0; tw_loss_all[i]; i++)
-		if (tw_loss_all[i]->op.options && k-- == 0) {
-			*out = (struct tw_group){ "loss.", "loss.name", tw_loss_all[i]->op.name,
-						  tw_loss_all[i]->op.options };
-			return true;
-		}
-	for (size_t i = 0; tw_gate_all[i]; i++)
-		if (tw_gate_all[i]->options && k-- == 0) {
-			*out = (struct tw_group){ "strategy.", "strategy.gate",
-						  tw_gate_all[i]->name, tw_gate_all[i]->options };
-			return true;
-		}
-	for (size_t i = 0; tw_staleness_all[i]; i++)
-		if (tw_staleness_all[i]->options && k-- == 0) {
-			*out = (struct tw_group){ "strategy.", "strategy.staleness",
-						  tw_staleness_all[i]->name,
-						  tw_staleness_all[i]->options };
-			return true;
-		}
-	for (size_t i = 0; rule[i]; i++)
-		if (rule[i]->options && k-- == 0) {
-			*out = (struct tw_group){ "update.", "update.rule", rule[i]->name,
-						  rule[i]->options };
-			return true;
-		}
-	for (size_t i = 0; tw_codec_all[i]; i++)
-		if (tw_codec_all[i]->options && k-- == 0) {
-			*out = (struct tw_group){ "strategy.codec.up_", "strategy.codec.up",
-						  tw_codec_all[i]->name, tw_codec_all[i]->options };
-			return true;
-		}
-	for (size_t i = 0; tw_codec_all[i]; i++)
-		if (tw_codec_all[i]->options && (tw_codec_all[i]->traits & TW_CODEC_DOWN) &&
-		    k-- == 0) {
-			*out = (struct tw_group){ "strategy.codec.down_", "strategy.codec.down",
-						  tw_codec_all[i]->name, tw_codec_all[i]->options };
-			return true;
-		}
-	for (size_t i = 0; tw_codec_all[i]; i++)
-		if (tw_codec_all[i]->options && (tw_codec_all[i]->traits & TW_CODEC_DOWN) &&
-		    k-- == 0) {
-			*out = (struct tw_group){ "strategy.codec.act_", "strategy.codec.act",
-						  tw_codec_all[i]->name, tw_codec_all[i]->options };
-			return true;
-		}
-	for (size_t i = 0; tw_outer_all[i]; i++)
-		if (tw_outer_all[i]->options && k-- == 0) {
-			*out = (struct tw_group){ "strategy.outer.", "strategy.outer.rule",
-						  tw_outer_all[i]->name, tw_outer_all[i]->options };
-			return true;
-		}
-	for (size_t i = 0; tw_optimiser_all[i]; i++)
-		if (tw_optimiser_all[i]->options && k-- == 0) {
-			*out = (struct tw_group){ "optimiser.", "optimiser.name",
-						  tw_optimiser_all[i]->name,
-						  tw_optimiser_all[i]->options };
-			return true;
-		}
-	for (size_t i = 0; tw_pipeline_all[i]; i++)
-		if (tw_pipeline_all[i]->options && k-- == 0) {
-			*out = (struct tw_group){ "strategy.pipeline.",
-						  "strategy.pipeline.schedule",
-						  tw_pipeline_all[i]->name,
-						  tw_pipeline_all[i]->options };
-			return true;
-		}
-	if (k-- == 0) {
-		*out = (struct tw_group){ "strategy.local.", "strategy.local.rule", "any rule",
-					  tw_local_rows };
-		return true;
+		for (const struct tw_variant *const *v = g->heads; *v; v++)
+			if ((*v)->options && tw_variant_fits(*v, g->with, g->without) && k-- == 0) {
+				*out = (struct tw_group){ g->prefix, g->field, (*v)->name,
+							  (*v)->options };
+				return true;
+			}
 	}
-	for (size_t i = 0; rule[i]; i++)
-		if (rule[i]->options && !(rule[i]->traits & TW_RULE_PER_WORKER) && k-- == 0) {
-			*out = (struct tw_group){ "strategy.local.", "strategy.local.rule",
-						  rule[i]->name, rule[i]->options };
-			return true;
-		}
 	return false;
+}
+
+const struct tw_option *tw_row_at(const char *path)
+{
+	struct tw_group g;
+
+	for (size_t k = 0; tw_group_at(k, &g); k++) {
+		const size_t n = strlen(g.prefix);
+		const struct tw_option *row =
+			strncmp(g.prefix, path, n) == 0 ? tw_option_find(g.rows, path + n) : NULL;
+
+		if (row)
+			return row;
+	}
+	return NULL;
 }
 
 const char *tw_job_world(enum tw_world_kind world)
@@ -789,14 +723,6 @@ enum tw_status tw_job_refuse(const struct tw_job *job, struct tw_error *why, con
 	vsnprintf(reason, sizeof reason, format, args);
 	va_end(args);
 	return tw_fail(why, TW_BAD_INPUT, "%.300s: %s: %s", place_of(job, path), path, reason);
-}
-
-const char *tw_rule_rates(const struct tw_rule *rule, char *out, size_t room)
-{
-	const struct tw_usual_rate *r = &rule->rate;
-
-	snprintf(out, room, "%g; usually %g to %g", r->standard, r->low, r->high);
-	return out;
 }
 
 enum tw_status tw_job_warn(struct tw_job *job, const char *format, ...)

@@ -2,11 +2,10 @@
 /* help_topic.c - help on one word of a job file, from the rows and tables. */
 #include "spec/help_topic.h"
 
-#include "spec/choice.h"
 #include "spec/field.h"
 #include "spec/read.h"
+#include "spec/registries.h"
 #include "spec/synonyms.h"
-#include "strategy/outer.h"
 #include "model/layer_text.h"
 #include "model/other_layers.h"
 
@@ -38,18 +37,6 @@ static const char *path_of(const struct tw_group *g, const struct tw_option *row
 {
 	snprintf(out, TW_PATH_ROOM, "%s%s", g->prefix, row->name);
 	return out;
-}
-
-/* The first row at that path; *g is its group. */
-static const struct tw_option *find_row(const char *path, struct tw_group *g)
-{
-	char text[TW_PATH_ROOM];
-
-	for (size_t k = 0; tw_group_at(k, g); k++)
-		for (const struct tw_option *row = g->rows; row->name; row++)
-			if (strcmp(path_of(g, row, text), path) == 0)
-				return row;
-	return NULL;
 }
 
 static bool same_row(const struct tw_option *a, const struct tw_option *b)
@@ -87,13 +74,12 @@ static void who_uses(FILE *out, const char *path, const struct tw_option *like)
 /* A value that the field takes: for a name, one of those there are. */
 static void example_of(const char *path, const struct tw_option *row, char *out, size_t room)
 {
-	struct tw_choice c;
+	const char *name, *help;
 
 	tw_option_example(row, out, room);
-	for (size_t k = 0; strcmp(out, "NAME") == 0 && tw_choice_at(k, &c); k++)
-		if ((strcmp(c.field, path) == 0 || (c.also && strcmp(c.also, path) == 0)) &&
-		    strcmp(c.name, row->standard) != 0)
-			snprintf(out, room, "%s", c.name);
+	for (size_t k = 0; strcmp(out, "NAME") == 0 && (name = tw_name_at(path, k, &help)); k++)
+		if (strcmp(name, row->standard) != 0)
+			snprintf(out, room, "%s", name);
 }
 
 /* "update: {rate: 0.1}" for update.rate: mappings inside mappings. */
@@ -233,7 +219,6 @@ static size_t namesakes(const char *word, char paths[][TW_PATH_ROOM], size_t roo
 static size_t topic_field(FILE *out, const char *word, size_t found)
 {
 	char paths[16][TW_PATH_ROOM];
-	struct tw_group g;
 	size_t n, printed = 0;
 
 	if (strchr(word, '.'))
@@ -247,8 +232,7 @@ static size_t topic_field(FILE *out, const char *word, size_t found)
 		return n;
 	}
 	for (size_t k = 0; k < n; k++)
-		if (find_row(paths[k], &g))
-			printed += print_path(out, paths[k], found + printed);
+		printed += print_path(out, paths[k], found + printed);
 	return printed;
 }
 
@@ -334,18 +318,21 @@ static void own_rows(FILE *out, const char *prefix, const struct tw_option *rows
 /* Entries of tables: "csv - a data source: tables ...". */
 static size_t topic_entry(FILE *out, const char *word, size_t found)
 {
-	struct tw_choice c;
 	size_t n = 0;
-	char rates[80];
+	char more[80];
 
-	for (size_t k = 0; tw_choice_at(k, &c); k++) {
-		if (!c.what || strcmp(c.name, word) != 0)
+	for (const struct tw_registry *g = tw_registries; g->field; g++) {
+		const struct tw_variant *v = g->title ? tw_variant_find(g->heads, word) : NULL;
+
+		if (!v)
 			continue;
-		fprintf(out, "%s%s - %s: %s\n", found + n++ ? "\n" : "", c.name, c.what, c.help);
-		as_yaml(out, c.field, c.name);
-		if (strcmp(c.field, "update.rule") == 0)
-			line(out, "rate", tw_rule_rates(tw_rule_find(c.name), rates, sizeof rates));
-		own_rows(out, c.prefix, c.rows);
+		fprintf(out, "%s%s - %s %s%s%s: %s\n", found + n++ ? "\n" : "", v->name,
+			strchr("aeiou", *g->kind) ? "an" : "a", g->kind, g->about ? ", " : "",
+			g->about ? g->about : "", v->help);
+		as_yaml(out, g->field, v->name);
+		if (g->more)
+			line(out, g->more, g->tell(v, more, sizeof more));
+		own_rows(out, g->prefix, v->options);
 	}
 	return n;
 }
@@ -510,11 +497,6 @@ size_t tw_job_topic(FILE *out, const char *word)
 	return n;
 }
 
-#define NAMES(all)                                                                                 \
-	for (size_t i = 0; (all)[i]; i++)                                                          \
-		if (k-- == 0)                                                                      \
-			return (all)[i]->name;
-
 const char *tw_job_topic_at(size_t k)
 {
 	static _Thread_local char path[TW_PATH_ROOM];
@@ -526,16 +508,11 @@ const char *tw_job_topic_at(size_t k)
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
 		if (k-- == 0)
 			return p->name;
-	NAMES(tw_source_all)
-	NAMES(tw_zoo_all)
-	NAMES(tw_gate_all)
-	NAMES(tw_staleness_all)
-	NAMES(tw_rule_all)
-	NAMES(tw_outer_all)
-	NAMES(tw_codec_all)
-	NAMES(tw_reduction_all)
-	NAMES(tw_mixing_all)
-	NAMES(tw_pipeline_all)
+	for (enum tw_list list = TW_LIST_NETWORKS; list < TW_LIST_LAST; list++)
+		for (const struct tw_registry *r = tw_registries; r->field; r++)
+			for (size_t i = 0; r->title && r->list == list && r->heads[i]; i++)
+				if (k-- == 0)
+					return r->heads[i]->name;
 	for (size_t i = 0; tw_op_at(i); i++)
 		if ((tw_op_at(i)->ins == 1 || tw_op_at(i)->traits & TW_OP_LOSS) && k-- == 0)
 			return tw_op_at(i)->name;

@@ -2,9 +2,9 @@
 /* hint.c - from what people type first to the field that they mean. */
 #include "spec/hint.h"
 
-#include "spec/choice.h"
 #include "spec/field.h"
 #include "spec/read.h"
+#include "spec/registries.h"
 #include "spec/synonyms.h"
 
 #include <ctype.h>
@@ -51,20 +51,6 @@ static const char *const named[][2] = {
 	{ "data", "data.source" },  { "model", "model" },         { "loss", "loss" },
 	{ "strategy", "strategy" }, { "optimiser", "optimiser" },
 };
-
-static const struct tw_option *row_at(const char *path)
-{
-	char text[TW_PATH_ROOM];
-	struct tw_group g;
-
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			snprintf(text, sizeof text, "%s%s", g.prefix, row->name);
-			if (strcmp(text, path) == 0)
-				return row;
-		}
-	return NULL;
-}
 
 static size_t dots(const char *path)
 {
@@ -117,16 +103,6 @@ static bool field_of(const char *word, char *path, const struct tw_synonym **s)
 
 /* --- values --- */
 
-/* The names that the field takes from a table; none: it takes none. */
-static void names_at(const char *path, struct tw_name_list *out)
-{
-	struct tw_choice c;
-
-	for (size_t k = 0; tw_choice_at(k, &c); k++)
-		if (strcmp(c.field, path) == 0 || (c.also && strcmp(c.also, path) == 0))
-			tw_names_add(out, c.name);
-}
-
 static bool among(const struct tw_name_list *n, const char *name)
 {
 	for (size_t k = 0; k < n->count; k++)
@@ -155,16 +131,18 @@ static bool takes(const struct tw_option *row, const char *value)
 static void value_for(const char *path, const char *value, char *out, size_t room)
 {
 	const struct tw_synonym *s = value ? tw_synonym_value(path, value) : NULL;
-	const struct tw_option *row = row_at(path);
+	const struct tw_option *row = tw_row_at(path);
 	struct tw_name_list names = { .count = 0 };
 	char text[TW_PATH_ROOM + 8];
+	const char *name, *help;
 
 	snprintf(text, sizeof text, "%s.name", path);
 	if (!row)
-		row = row_at(text);
+		row = tw_row_at(text);
 	if (s)
 		value = strstr(s->ours, ": ") + 2;
-	names_at(path, &names);
+	for (size_t k = 0; (name = tw_name_at(path, k, &help)); k++)
+		tw_names_add(&names, name);
 	names.at[names.count] = NULL;
 	for (size_t k = 0; value && k < names.count; k++)
 		if (strcasecmp(names.at[k], value) == 0) {

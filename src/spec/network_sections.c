@@ -15,26 +15,16 @@
 
 enum tw_status tw_read_data(struct tw_reading *r)
 {
-	static const struct tw_chooser source_of = { "data.", tw_data_rows, "source",
-						     "data source" };
 	struct tw_job_data *d = &r->job->data;
-	struct tw_name_list names = { .at = { "none" }, .count = 1 };
-	const char *source;
-	enum tw_status st;
+	enum tw_status st = tw_read_rows(r, "data.", tw_data_rows, d);
 
-	for (size_t k = 0; tw_source_all[k]; k++)
-		tw_names_add(&names, tw_source_all[k]->name);
-	st = tw_read_choose(r, &source_of, &names, &source);
 	if (st == TW_OK)
-		st = tw_read_rows(r, "data.", tw_data_rows, d);
+		st = tw_read_variant(r, "data.source");
 	if (st != TW_OK)
 		return st;
-	d->from = tw_source_find(source);
 	if (!d->from)
 		return tw_read_rows(r, "data.", tw_made_up_rows, d);
-	st = tw_read_variant(r, "data.", d->from->options, d->from->options_bytes, &d->options);
-	if (st == TW_OK)
-		st = tw_read_rows(r, "data.", tw_data_common_rows, &d->set);
+	st = tw_read_rows(r, "data.", tw_data_common_rows, &d->set);
 	return st == TW_OK ? tw_read_rows(r, "data.", tw_data_set_rows, d) : st;
 }
 
@@ -181,12 +171,6 @@ static enum tw_status no_model(struct tw_reading *r, const struct tw_tree *model
 
 static enum tw_status read_named(struct tw_reading *r, const struct tw_tree *name)
 {
-	static const struct tw_chooser name_of = { "model.", tw_network_rows, "name", "network" };
-	struct tw_job_network *n = &r->job->network;
-	struct tw_name_list names = { .count = 0 };
-	const char *chosen;
-	enum tw_status st;
-
 	if (name->kind == TW_TREE_TEXT && find_made_up(name->text)) {
 		char text[160];
 
@@ -196,13 +180,7 @@ static enum tw_status read_named(struct tw_reading *r, const struct tw_tree *nam
 			 name->text);
 		return tw_read_refuse(r, name, "model", text);
 	}
-	for (size_t k = 0; tw_zoo_all[k]; k++)
-		tw_names_add(&names, tw_zoo_all[k]->name);
-	st = tw_read_choose(r, &name_of, &names, &chosen);
-	if (st != TW_OK)
-		return st;
-	n->zoo = tw_zoo_find(chosen);
-	return tw_read_variant(r, "model.", n->zoo->options, n->zoo->options_bytes, &n->options);
+	return tw_read_variant(r, "model.name");
 }
 
 enum tw_status tw_read_model(struct tw_reading *r)
@@ -246,18 +224,17 @@ static const char *own_loss(const struct tw_job *job)
 
 enum tw_status tw_read_loss(struct tw_reading *r)
 {
-	static const struct tw_chooser name_of = { "loss.", tw_loss_rows, "name", "loss" };
 	struct tw_job_loss *l = &r->job->loss;
 	struct tw_name_list names = { .count = 0 };
 	const bool network = r->job->model == TW_MODEL_NETWORK;
 	const char *chosen, *own = own_loss(r->job);
 	enum tw_status st;
 
-	if (!network)
+	if (network)
+		tw_names_add_all(&names, tw_loss_heads);
+	else
 		tw_names_add(&names, own);
-	for (size_t k = 0; network && tw_loss_all[k]; k++)
-		tw_names_add(&names, tw_loss_all[k]->op.name);
-	st = tw_read_choose(r, &name_of, &names, &chosen);
+	st = tw_read_choose(r, "loss.name", "loss", &names, &chosen);
 	if (st == TW_OK)
 		st = tw_read_rows(r, "loss.", tw_loss_rows, l);
 	if (st != TW_OK)
@@ -265,9 +242,7 @@ enum tw_status tw_read_loss(struct tw_reading *r)
 	if (own && !tw_tree_at(r->root, "loss.name"))
 		l->name = chosen = own;
 	l->op = network ? tw_op_find(chosen) : NULL;
-	if (!l->op)
-		return TW_OK;
-	return tw_read_variant(r, "loss.", l->op->options, l->op->options_bytes, &l->options);
+	return tw_read_options(r, "loss.name");
 }
 
 uint32_t tw_job_batch(const struct tw_job *job)

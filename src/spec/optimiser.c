@@ -63,28 +63,14 @@ const struct tw_option tw_optimising_rows[] = {
 
 enum tw_status tw_read_optimiser(struct tw_reading *r)
 {
-	static const struct tw_chooser name_of = { "optimiser.", tw_optimiser_rows, "name",
-						   "optimiser" };
 	struct tw_job *job = r->job;
-	struct tw_optimising *o = &job->plan.optimising;
-	struct tw_name_list names = { .at = { "none" }, .count = 1 };
-	const char *name = "none";
-	enum tw_status st;
+	enum tw_status st = tw_read_rows(r, "optimiser.", tw_optimiser_rows, &job->optimiser);
 
-	for (size_t k = 0; tw_optimiser_all[k]; k++)
-		tw_names_add(&names, tw_optimiser_all[k]->name);
-	st = tw_read_choose(r, &name_of, &names, &name);
 	if (st == TW_OK)
-		st = tw_read_rows(r, "optimiser.", tw_optimiser_rows, &job->optimiser);
-	o->method = st == TW_OK ? tw_optimiser_find(name) : NULL;
-	if (!o->method)
-		return st;
-	st = tw_read_rows(r, "optimiser.", tw_optimising_rows, &job->optimiser);
-	if (st != TW_OK)
-		return st;
-	job->plan.gate = &tw_gate_portions;
-	return tw_read_variant(r, "optimiser.", o->method->options, o->method->options_bytes,
-			       &o->options);
+		st = tw_read_variant(r, "optimiser.name");
+	if (tw_plan_optimises(&job->plan))
+		job->plan.gate = &tw_gate_portions;
+	return st;
 }
 
 /* --- completed ------------------------------------------------------------------------------ */

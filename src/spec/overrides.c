@@ -56,10 +56,8 @@ static enum tw_status unknown_topology(struct tw_reading *r, const struct tw_tre
 
 	for (size_t k = 0; kinds[k]; k++)
 		tw_names_add(&n, kinds[k]);
-	for (size_t k = 0; tw_reduction_all[k]; k++)
-		tw_names_add(&n, tw_reduction_all[k]->name);
-	for (size_t k = 0; tw_mixing_all[k]; k++)
-		tw_names_add(&n, tw_mixing_all[k]->name);
+	tw_names_add_all(&n, tw_reduction_heads);
+	tw_names_add_all(&n, tw_mixing_heads);
 	snprintf(text, sizeof text, "no topology is called '%s'; %s",
 		 tw_tree_show(node->text, shown, sizeof shown),
 		 tw_names_suggest(&n, node->text, "there are", help, sizeof help));
@@ -114,45 +112,26 @@ static enum tw_status spell_out_topology(struct tw_reading *r)
 	return TW_OK;
 }
 
-/* `pipeline: gpipe` is `pipeline: {schedule: gpipe}`. */
-static enum tw_status spell_out_pipeline(struct tw_reading *r)
-{
-	struct tw_tree *t = tw_tree_at(r->root, "strategy.pipeline");
-	const char *text = t && t->kind == TW_TREE_TEXT && !tw_tree_is_null(t) ? t->text : NULL;
-
-	if (!text)
-		return TW_OK;
-	t->kind = TW_TREE_MAP;
-	return put_text(r, t, "schedule", t, text);
-}
-
 /* `strategy: dc-asgd` is short for `strategy: {name: dc-asgd}`, and so on. */
 static enum tw_status spell_out(struct tw_reading *r)
 {
 	static const struct {
-		const char *section, *field;
-	} shorts[] = { { "strategy", "name" },
-		       { "model", "name" },
-		       { "data", "source" },
-		       { "loss", "name" },
-		       { "optimiser", "name" } };
+		const char *path, *field;
+	} shorts[] = { { "strategy", "name" },  { "model", "name" },
+		       { "data", "source" },    { "loss", "name" },
+		       { "optimiser", "name" }, { "strategy.pipeline", "schedule" } };
 	enum tw_status st = TW_OK;
 
 	for (size_t k = 0; k < sizeof shorts / sizeof shorts[0] && st == TW_OK; k++) {
-		struct tw_tree *s = tw_tree_child(r->root, shorts[k].section), *name;
+		struct tw_tree *s = tw_tree_at(r->root, shorts[k].path);
 
 		if (!s || s->kind != TW_TREE_TEXT || tw_tree_is_null(s))
 			continue;
-		name = tw_tree_new(r->keep, TW_TREE_TEXT, s->origin, s->place, s->text);
-		if (!name)
-			return tw_read_no_memory(r);
 		s->kind = TW_TREE_MAP;
-		st = tw_tree_put(r->keep, s, shorts[k].field, name, r->why);
+		st = put_text(r, s, shorts[k].field, s, s->text);
 	}
 	if (st == TW_OK)
 		st = spell_out_topology(r);
-	if (st == TW_OK)
-		st = spell_out_pipeline(r);
 	return st == TW_OK ? spell_out_fetch(r) : st;
 }
 

@@ -32,6 +32,12 @@ void tw_names_add(struct tw_name_list *n, const char *name)
 		n->at[n->count++] = name;
 }
 
+void tw_names_add_all(struct tw_name_list *n, const struct tw_variant *const *heads)
+{
+	for (; *heads; heads++)
+		tw_names_add(n, (*heads)->name);
+}
+
 const char *tw_names_suggest(const struct tw_name_list *n, const char *wrong, const char *lead,
 			     char *out, size_t room)
 {

@@ -3,6 +3,7 @@
 #ifndef TW_SPEC_READ_H
 #define TW_SPEC_READ_H
 
+#include "base/variant.h"
 #include "spec/field.h"
 
 #define TW_FIELDS_MAX 256
@@ -36,24 +37,18 @@ enum tw_status tw_read_bind(struct tw_reading *r);
 /* Give every row its value; what belongs to no row is refused, what is missing too. */
 enum tw_status tw_read_values(struct tw_reading *r);
 
-/* A field that chooses a variant: `rows` has its row, under `name`, with the default. */
-struct tw_chooser {
-	const char *prefix;
-	const struct tw_option *rows;
-	const char *name;
-	const char *what; /* what is chosen, for people: "rule" */
-};
-
-/* Parts of binding: the rows at `base` under `prefix`; those of a variant with options of their own
- * from the arena (never NULL, so that variants need not look); the value of a chooser, which must
- * be among `n`. */
+/* Parts of binding: the rows at `base` under `prefix`; the value of a field that takes the name of
+ * a `kind`, which must be among `n`. */
 struct tw_name_list;
 enum tw_status tw_read_rows(struct tw_reading *r, const char *prefix, const struct tw_option *rows,
 			    void *base);
-enum tw_status tw_read_variant(struct tw_reading *r, const char *prefix,
-			       const struct tw_option *rows, size_t bytes, const void **out);
-enum tw_status tw_read_choose(struct tw_reading *r, const struct tw_chooser *c,
+enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *kind,
 			      const struct tw_name_list *n, const char **out);
+/* The variant that a field of registries.h chooses, its options, which come from the arena and are
+ * never NULL, so that variants need not look; both, with the rows that come with any of them. */
+enum tw_status tw_read_name(struct tw_reading *r, const char *field);
+enum tw_status tw_read_options(struct tw_reading *r, const char *field);
+enum tw_status tw_read_variant(struct tw_reading *r, const char *field);
 /* Where a key is known that is not one of its section's: another program's name for a field, or a
  * field of that name elsewhere.  False: nowhere, and out is as it was. */
 bool tw_read_elsewhere(const char *key, char *out, size_t room);
@@ -75,6 +70,7 @@ struct tw_name_list {
 	size_t count;
 };
 void tw_names_add(struct tw_name_list *n, const char *name); /* once */
+void tw_names_add_all(struct tw_name_list *n, const struct tw_variant *const *heads);
 /* "did you mean 'x'?", or `lead` and all of them. */
 const char *tw_names_suggest(const struct tw_name_list *n, const char *wrong, const char *lead,
 			     char *out, size_t room);

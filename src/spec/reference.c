@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reference.c - what can be written in a job file, printed from the rows and tables. */
 #include "spec/field.h"
+#include "spec/registries.h"
 #include "spec/result_fields.h"
-#include "strategy/outer.h"
 
 #include <string.h>
 
@@ -262,15 +262,19 @@ static void heading(FILE *out, printer print, const char *title, const char *fie
 		fprintf(out, "%s (%s)\n", title, field);
 }
 
-#define LINES(all)                                                                                 \
-	for (size_t k = 0; (all)[k]; k++)                                                          \
-	print(out, &(struct line){ (all)[k]->name, (all)[k]->help, NULL })
+static void print_names(FILE *out, printer print, const struct tw_registry *g)
+{
+	char more[80];
+
+	fprintf(out, "%s", is_plain(print) ? "\n" : "");
+	heading(out, print, g->title, g->fields ? g->fields : g->field, g->more);
+	for (const struct tw_variant *const *v = g->heads; *v; v++)
+		print(out, &(struct line){ (*v)->name, (*v)->help,
+					   g->more ? g->tell(*v, more, sizeof more) : NULL });
+}
 
 static void print_tables(FILE *out, printer print)
 {
-	const char *gap = is_plain(print) ? "\n" : "";
-	char rates[80];
-
 	if (!is_plain(print))
 		heading(out, print, "Presets", "strategy", "from");
 	for (const struct tw_preset *p = tw_presets; p->name; p++) {
@@ -279,36 +283,10 @@ static void print_tables(FILE *out, printer print)
 				p->family);
 		print(out, &(struct line){ p->name, p->help, p->paper });
 	}
-	fprintf(out, "%s", gap);
-	heading(out, print, "Gates", "strategy.gate", NULL);
-	LINES(tw_gate_all);
-	fprintf(out, "%s", gap);
-	heading(out, print, "Staleness policies", "strategy.staleness", NULL);
-	LINES(tw_staleness_all);
-	fprintf(out, "%s", gap);
-	heading(out, print, "Rules", "update.rule", "rate");
-	for (size_t k = 0; tw_rule_all[k]; k++)
-		print(out, &(struct line){ tw_rule_all[k]->name, tw_rule_all[k]->help,
-					   tw_rule_rates(tw_rule_all[k], rates, sizeof rates) });
-	fprintf(out, "%s", gap);
-	heading(out, print, "Outer rules", "strategy.outer.rule", NULL);
-	LINES(tw_outer_all);
-	fprintf(out, "%s", gap);
-	heading(out, print, "Codecs", "strategy.codec.up, strategy.codec.down, strategy.codec.act",
-		NULL);
-	LINES(tw_codec_all);
-	fprintf(out, "%s", gap);
-	heading(out, print, "Reductions", "strategy.topology.schedule", NULL);
-	LINES(tw_reduction_all);
-	fprintf(out, "%s", gap);
-	heading(out, print, "Mixings", "strategy.topology.mixing", NULL);
-	LINES(tw_mixing_all);
-	fprintf(out, "%s", gap);
-	heading(out, print, "Pipelines", "strategy.pipeline.schedule", NULL);
-	LINES(tw_pipeline_all);
-	fprintf(out, "%s", gap);
-	heading(out, print, "Optimisers", "optimiser.name", NULL);
-	LINES(tw_optimiser_all);
+	for (enum tw_list list = TW_LIST_FIRST; list <= TW_LIST_LAST; list++)
+		for (const struct tw_registry *g = tw_registries; g->field; g++)
+			if (g->title && g->list == list)
+				print_names(out, print, g);
 }
 
 void tw_job_codecs(FILE *out)
@@ -367,7 +345,7 @@ static void print_ops(FILE *out, printer print, bool losses)
 
 static void print_networks(FILE *out, printer print)
 {
-	const char *gap = is_plain(print) ? "\n" : "";
+	size_t n = 0;
 
 	heading(out, print, "Layers", "model.layers", NULL);
 	print_ops(out, print, false);
@@ -375,15 +353,14 @@ static void print_networks(FILE *out, printer print)
 				   "adds the output of its layers to its input or, with shortcut: "
 				   "[...], to the output of the shortcut's layers",
 				   NULL });
-	fprintf(out, "%s", gap);
+	fprintf(out, "%s", is_plain(print) ? "\n" : "");
 	heading(out, print, "Losses", "loss", NULL);
 	print_ops(out, print, true);
-	fprintf(out, "%s", gap);
-	heading(out, print, "Networks", "model", NULL);
-	LINES(tw_zoo_all);
-	fprintf(out, "%s", gap);
-	heading(out, print, "Data sources", "data.source", NULL);
-	LINES(tw_source_all);
+	while (tw_registries[n].field)
+		n++;
+	while (n--)
+		if (tw_registries[n].title && tw_registries[n].list == TW_LIST_NETWORKS)
+			print_names(out, print, &tw_registries[n]);
 }
 
 static void print_result(FILE *out, printer print)

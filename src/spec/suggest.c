@@ -6,107 +6,68 @@
 
 #include "strategy/outer.h"
 
-#include "data/source.h"
-#include "strategy/codec.h"
-#include "strategy/gate.h"
-#include "strategy/pipeline.h"
-#include "strategy/reduction.h"
-#include "strategy/rule.h"
-#include "strategy/staleness.h"
-
 #include <string.h>
 
-/* What a table says by a function or a flag of its own, beside the bits of its traits. */
-#define PREPARES (1u << 31) /* a rule: has a worker's half */
-#define STATE    (1u << 30) /* a rule: keeps arrays */
-#define CORRECTS (1u << 31) /* a staleness policy: changes gradients */
-#define DRAWS    (1u << 31) /* a data source: needs no files */
-#define GATHERS  (1u << 31) /* a reduction: contributions can go to all as they are */
-
-enum kind { GATE, RULE, OUTER, STALENESS, CODEC, PIPELINE, SOURCE, REDUCTION };
+/* Besides traits, a mark may want a member of the variants to be set, or not. */
+#define SET(type, member) .at = offsetof(type, member), .bytes = sizeof((type *)0)->member
 
 static const struct mark {
 	const char *text;
-	enum kind kind;
+	const struct tw_variant *const *heads;
 	uint32_t with, without;
+	size_t at, bytes; /* of the member; 0: none */
+	bool unset;
 } marks[] = {
-	{ "at-once gate", GATE, 0, TW_GATE_NOT_AT_ONCE },
-	{ "holding gate", GATE, TW_GATE_HOLDS, TW_GATE_ROUNDS },
-	{ "round gate", GATE, TW_GATE_ROUNDS, 0 },
-	{ "whole-round gate", GATE, TW_GATE_ROUNDS | TW_GATE_IN_TURN, 0 },
-	{ "one-by-one gate", GATE, 0,
+	{ "at-once gate", tw_gate_heads, 0, TW_GATE_NOT_AT_ONCE },
+	{ "holding gate", tw_gate_heads, TW_GATE_HOLDS, TW_GATE_ROUNDS },
+	{ "round gate", tw_gate_heads, TW_GATE_ROUNDS, 0 },
+	{ "whole-round gate", tw_gate_heads, TW_GATE_ROUNDS | TW_GATE_IN_TURN, 0 },
+	{ "one-by-one gate", tw_gate_heads, 0,
 	  TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE | TW_GATE_DROPS },
-	{ "plain rule", RULE, TW_RULE_PLAIN, 0 },
-	{ "rule with one velocity", RULE, TW_RULE_LINEAR,
+	{ "plain rule", tw_rule_heads, TW_RULE_PLAIN, 0 },
+	{ "rule with one velocity", tw_rule_heads, TW_RULE_LINEAR,
 	  TW_RULE_PLAIN | TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER },
-	{ "turnable rule", RULE, TW_RULE_LINEAR, TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER },
-	{ "linear rule", RULE, TW_RULE_LINEAR, TW_RULE_PER_WORKER | TW_RULE_PREDICTS },
-	{ "normalising rule", RULE, TW_RULE_NORMALISES,
+	{ "turnable rule", tw_rule_heads, TW_RULE_LINEAR, TW_RULE_OWN_VIEW | TW_RULE_PER_WORKER },
+	{ "linear rule", tw_rule_heads, TW_RULE_LINEAR, TW_RULE_PER_WORKER | TW_RULE_PREDICTS },
+	{ "normalising rule", tw_rule_heads, TW_RULE_NORMALISES,
 	  TW_RULE_OWN_DECAY | TW_RULE_OWN_VIEW | TW_RULE_PREDICTS },
-	{ "rule with a worker's half", RULE, PREPARES, 0 },
-	{ "rule with a state", RULE, STATE, TW_RULE_PER_WORKER | TW_RULE_PREDICTS },
-	{ "idle policy", STALENESS, 0, CORRECTS },
-	{ "comparing policy", STALENESS, TW_STALENESS_SENT, TW_STALENESS_OBSERVES },
-	{ "measuring policy", STALENESS, TW_STALENESS_STATISTIC, 0 },
-	{ "scaling policy", STALENESS, TW_STALENESS_SCALES, 0 },
-	{ "outer rule", OUTER, 0, 0 },
-	{ "exact codec", CODEC, TW_CODEC_IDENTITY, 0 },
-	{ "downward codec", CODEC, TW_CODEC_DOWN, 0 },
-	{ "plain codec", CODEC, 0, TW_CODEC_REMEMBERS },
-	{ "pipeline", PIPELINE, 0, 0 },
-	{ "flushing pipeline", PIPELINE, TW_PIPELINE_FLUSHES, 0 },
-	{ "drawn source", SOURCE, DRAWS, 0 },
-	{ "gathering reduction", REDUCTION, GATHERS, 0 },
+	{ "rule with a worker's half", tw_rule_heads, 0, 0, SET(struct tw_rule, prepare) },
+	{ "rule with a state", tw_rule_heads, 0, TW_RULE_PER_WORKER | TW_RULE_PREDICTS,
+	  SET(struct tw_rule, arrays) },
+	{ "idle policy", tw_staleness_heads, 0, 0, SET(struct tw_staleness, correct),
+	  .unset = true },
+	{ "comparing policy", tw_staleness_heads, TW_STALENESS_SENT, TW_STALENESS_OBSERVES },
+	{ "measuring policy", tw_staleness_heads, TW_STALENESS_STATISTIC, 0 },
+	{ "scaling policy", tw_staleness_heads, TW_STALENESS_SCALES, 0 },
+	{ "outer rule", tw_outer_heads, 0, 0 },
+	{ "exact codec", tw_codec_heads, TW_CODEC_IDENTITY, 0 },
+	{ "downward codec", tw_codec_heads, TW_CODEC_DOWN, 0 },
+	{ "plain codec", tw_codec_heads, 0, TW_CODEC_REMEMBERS },
+	{ "pipeline", tw_pipeline_heads, 0, 0 },
+	{ "flushing pipeline", tw_pipeline_heads, TW_PIPELINE_FLUSHES, 0 },
+	{ "drawn source", tw_source_heads, 0, 0, SET(struct tw_source, drawn) },
+	{ "gathering reduction", tw_reduction_heads, 0, 0, SET(struct tw_reduction, gather) },
 };
 #define MARKS (sizeof marks / sizeof marks[0])
 
-/* The name of variant number k, or NULL after the last, and what is true of it. */
-static const char *variant(enum kind kind, size_t k, uint32_t *traits)
+static bool is_set(const struct mark *m, const struct tw_variant *v)
 {
-	switch (kind) {
-	case GATE:
-		*traits = tw_gate_all[k] ? tw_gate_all[k]->traits : 0;
-		return tw_gate_all[k] ? tw_gate_all[k]->name : NULL;
-	case RULE:
-		if (!tw_rule_all[k])
-			return NULL;
-		*traits = tw_rule_all[k]->traits | (tw_rule_all[k]->prepare ? PREPARES : 0) |
-			  (tw_rule_all[k]->arrays ? STATE : 0);
-		return tw_rule_all[k]->name;
-	case OUTER:
-		*traits = tw_outer_all[k] ? tw_outer_all[k]->traits : 0;
-		return tw_outer_all[k] ? tw_outer_all[k]->name : NULL;
-	case STALENESS:
-		if (!tw_staleness_all[k])
-			return NULL;
-		*traits =
-			tw_staleness_all[k]->traits | (tw_staleness_all[k]->correct ? CORRECTS : 0);
-		return tw_staleness_all[k]->name;
-	case CODEC:
-		*traits = tw_codec_all[k] ? tw_codec_all[k]->traits : 0;
-		return tw_codec_all[k] ? tw_codec_all[k]->name : NULL;
-	case PIPELINE:
-		*traits = tw_pipeline_all[k] ? tw_pipeline_all[k]->traits : 0;
-		return tw_pipeline_all[k] ? tw_pipeline_all[k]->name : NULL;
-	case SOURCE:
-		*traits = tw_source_all[k] && tw_source_all[k]->drawn ? DRAWS : 0;
-		return tw_source_all[k] ? tw_source_all[k]->name : NULL;
-	case REDUCTION:
-		*traits = tw_reduction_all[k] && tw_reduction_all[k]->gather ? GATHERS : 0;
-		return tw_reduction_all[k] ? tw_reduction_all[k]->name : NULL;
-	}
-	return NULL;
+	bool set = false;
+
+	for (size_t k = 0; k < m->bytes; k++)
+		set = set || ((const char *)v)[m->at + k];
+	return set;
 }
 
 /* The next variant from *k on that the mark means. */
 static const char *next(const struct mark *m, size_t *k)
 {
-	const char *name;
-	uint32_t traits = 0;
+	const struct tw_variant *v;
 
-	while ((name = variant(m->kind, (*k)++, &traits)))
-		if ((traits & m->with) == m->with && !(traits & m->without))
-			return name;
+	while ((v = m->heads[(*k)++]))
+		if (tw_variant_fits(v, m->with, m->without) &&
+		    (!m->bytes || is_set(m, v) != m->unset))
+			return v->name;
 	return NULL;
 }
 

@@ -3,7 +3,7 @@
  * have: every verb, every flag of every verb, every name that is taken. */
 #include "cli/args.h"
 #include "cli/spawn.h"
-#include "spec/choice.h"
+#include "spec/registries.h"
 #include "spec/field.h"
 
 #include <setjmp.h>
@@ -149,16 +149,17 @@ static void want_fields(void)
 {
 	const struct tw_option *row = tw_option_find(tw_strategy_rows, "send");
 	struct set *s = want("thalweg sim --set ");
-	struct tw_choice c;
+	const char *name, *help;
 	struct tw_group g;
 
 	for (size_t k = 0; tw_group_at(k, &g); k++)
 		for (const struct tw_option *r = g.rows; r->name; r++)
 			add(s, "%s%s=", g.prefix, r->name);
-	for (size_t k = 0; tw_choice_at(k, &c); k++) {
-		add(s, "%s=", c.field);
-		if (c.also)
-			add(s, "%s=", c.also);
+	add(s, "strategy=");
+	for (const struct tw_registry *r = tw_registries; r->field; r++) {
+		add(s, "%s=", r->field);
+		if (r->also)
+			add(s, "%s=", r->also);
 	}
 	add(want("thalweg sim --set update.sched"), "%s", "update.schedule.kind=");
 	for (size_t k = 0; k < s->count; k++)
@@ -176,9 +177,8 @@ static void want_fields(void)
 		add(s, "%s", row->choices[k]);
 	s = want("thalweg train --set strategy.local.rule=");
 	add(s, "none");
-	for (size_t k = 0; tw_choice_at(k, &c); k++)
-		if (c.also && strcmp(c.also, "strategy.local.rule") == 0)
-			add(s, "%s", c.name);
+	for (size_t k = 0; (name = tw_name_at("strategy.local.rule", k, &help)); k++)
+		add(s, "%s", name);
 	want("thalweg train --set train.seed=");
 	want("thalweg train --set no.such=");
 }

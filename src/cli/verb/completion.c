@@ -17,8 +17,8 @@
 #include "base/grow.h"
 #include "base/printable.h"
 #include "cli/args.h"
-#include "spec/choice.h"
 #include "spec/field.h"
+#include "spec/registries.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -154,16 +154,12 @@ static void verb_lists(struct script *s)
 /* Names that a field takes from the tables; 0: it takes none.  NULL only counts them. */
 static size_t names(struct script *s, const char *path)
 {
-	struct tw_choice c;
+	const char *name, *help;
 	size_t n = 0;
 
-	for (size_t k = 0; tw_choice_at(k, &c); k++) {
-		if (strcmp(c.field, path) != 0 && (!c.also || strcmp(c.also, path) != 0))
-			continue;
+	for (; (name = tw_name_at(path, n, &help)); n++)
 		if (s)
-			item(s, c.name, c.help);
-		n++;
-	}
+			item(s, name, help);
 	return n;
 }
 
