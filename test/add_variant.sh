@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# add_variant.sh [--full]: a new variant of every kind is one file, and everything finds it.
+# add_variant.sh [--full]: a new variant of every kind is one file, a new kind of variants is one row,
+# and everything finds them.
 #
 # Takes the text of each "```c file=PATH" block of CONTRIBUTING.md as the file PATH, and the files
 # below test/variants/ (a rule with its own view, a codec with a residual).  Puts them into a copy
 # of the tree; no other file of the copy is written but docs/REFERENCE.md, which the program makes
 # itself.  Then, in the copy: layers, the contract suites, the tests that compare help,
-# manual and reference page with the tables, and a small run with each variant.  At last breaks each
-# file in a way that its contract forbids and expects a suite to fail.
+# manual and reference page with the tables, and a small run with each variant.  Then breaks each
+# file in a way that its contract forbids and expects a suite to fail.  At last adds a new kind, with
+# the files below test/registry/.
 #
 # The copy is configured by CMake, which finds the new files and makes the registries.  Only these
 # are compiled; everything else is linked from the build that TW_BUILD names.  --full builds all of
@@ -301,4 +303,48 @@ if [ -n "$full" ]; then
 	breaks src/graph/op/softsign.c 's/\(i < \)n; i++) y/\1n \/ 16 * 16; i++) y/' graph_test_ops
 	breaks src/data/source/spirals.c '/\.sample = /d' data_test_contract
 fi
-echo "add_variant: $(wc -l <"$dir/files") new files, no other file of src/ touched; suites and runs agree, and broken ones are noticed"
+
+# --- a new kind ---
+
+kind() {
+	local added=$(wc -l <"$dir/files")
+	cp -r test/registry/src .
+	sed -i 's|^tw_registry(gate .*|&\ntw_registry(toy strategy/toy)|' cmake/rooms.cmake
+	sed -i -e 's|^#include "strategy/outer.h"|&\n#include "strategy/toy.h"|' -e 's|^\t{ .field = NULL },|\
+	ROW("strategy.toy", "toy", tw_toy_heads, "strategy.", AT(toy), AT(toy_options),\
+	    .always = true, .title = "Toys", .about = "which only tests have"),\n&|' src/spec/registries.c
+	# its field and what is chosen; at the end, because most of the other build's objects are used
+	sed -i 's|^\tsize_t fields;$|&\n\tconst char *toy_name;\n\tconst void *toy, *toy_options;|' src/spec/job.h
+	sed -i 's|^const struct tw_option tw_strategy_rows.*|&\
+	{ .name = "toy", .standard = "top", .type = TW_TEXT, .help = "what to play with; see the toys",\
+	  .offset = offsetof(struct tw_job, toy_name) - offsetof(struct tw_job, strategy) },|' src/spec/fields.c
+	printf '%s\n' src/strategy/toy/top.c src/spec/{read,fields,registries}.c >>"$dir/files"
+	rooms+=' spec'
+	quietly cmake "$build" || { cat "$dir/log"; fail "CMake refuses the copy with a new registry"; }
+	make_it thalweg
+	shows() { # WORDS TEXT...
+		local text words=$1
+		shift
+		# shellcheck disable=SC2086
+		quietly "$thalweg" $words || { cat "$dir/log"; fail "'thalweg $words' fails"; }
+		for text; do
+			grep -qF -- "$text" "$dir/log" || fail "'thalweg $words' does not have '$text'"
+		done
+	}
+	shows 'help options --markdown' '## Toys' '| `top` | a toy that spins |' 'With `strategy.toy: top`:' \
+		'| `strategy.spin` | 3 |'
+	shows 'help strategies' 'Toys (strategy.toy)' '  top               a toy that spins'
+	shows 'help top' 'top - a toy, which only tests have: a toy that spins' '  strategy.spin '
+	shows 'help strategy.spin' 'with strategy.toy: top'
+	shows 'completion bash' "'strategy.toy=') list='top " ' strategy.spin= '
+	shows 'completion zsh' "'top:"
+	quietly job '{gate: async, spin: 5}' sgd 0.01 || { cat "$dir/log"; fail "a job with a toy fails"; }
+	! quietly job '{gate: async, toy: pot}' sgd 0.01 || fail "there is no toy called pot"
+	grep -q "strategy.toy: no toy is called 'pot'; there are top" "$dir/log" ||
+		{ cat "$dir/log"; fail "no reason"; }
+	! quietly job '{gate: async, spin: 0}' sgd 0.01 || fail "a toy does not spin 0 turns"
+	head -n "$added" "$dir/files" >"$dir/variants"
+	mv "$dir/variants" "$dir/files"
+}
+kind
+echo "add_variant: $(wc -l <"$dir/files") new files, no other file of src/ touched; suites and runs agree, and broken ones are noticed; a new kind is known everywhere"
