@@ -9,7 +9,7 @@
 
 /* Rows that come together: a section's own, or those of one variant that may be chosen there. */
 struct tw_group {
-	const char *prefix;  /* "strategy.", "model.quadratic."; "" for fields that are sections */
+	const char *prefix;  /* "strategy.", "model.quadratic." */
 	const char *chooser; /* the field that chooses the variant, "strategy.gate"; NULL: always */
 	const char *variant; /* the name chosen there; NULL: always */
 	const struct tw_option *rows;
@@ -17,6 +17,15 @@ struct tw_group {
 
 /* Group number k of all there are, in the order of the reference; false after the last. */
 bool tw_group_at(size_t k, struct tw_group *out);
+/* A walk over the rows of all groups: begin with row NULL. */
+#define TW_PATH_ROOM 192
+struct tw_row_walk {
+	const struct tw_option *row;
+	struct tw_group group;
+	size_t number; /* of the group */
+	char path[TW_PATH_ROOM];
+};
+bool tw_row_next(struct tw_row_walk *w);
 /* The first row at that path, or NULL. */
 const struct tw_option *tw_row_at(const char *path);
 
@@ -43,6 +52,8 @@ struct tw_field {
 	bool follows;               /* its value comes from other fields, and changes with them */
 };
 
+/* The last name of a path. */
+const char *tw_path_last(const char *path);
 /* "sim", "threads", "tcp". */
 const char *tw_job_world(enum tw_world_kind world);
 /* The job's field of that path, or NULL. */

@@ -536,19 +536,36 @@ bool tw_group_at(size_t k, struct tw_group *out)
 	return false;
 }
 
+bool tw_row_next(struct tw_row_walk *w)
+{
+	if (w->row) {
+		w->row++;
+	} else {
+		tw_group_at(w->number = 0, &w->group);
+		w->row = w->group.rows;
+	}
+	while (!w->row->name) {
+		if (!tw_group_at(++w->number, &w->group))
+			return false;
+		w->row = w->group.rows;
+	}
+	snprintf(w->path, sizeof w->path, "%s%s", w->group.prefix, w->row->name);
+	return true;
+}
+
 const struct tw_option *tw_row_at(const char *path)
 {
-	struct tw_group g;
-
-	for (size_t k = 0; tw_group_at(k, &g); k++) {
-		const size_t n = strlen(g.prefix);
-		const struct tw_option *row =
-			strncmp(g.prefix, path, n) == 0 ? tw_option_find(g.rows, path + n) : NULL;
-
-		if (row)
-			return row;
-	}
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);)
+		if (strcmp(w.path, path) == 0)
+			return w.row;
 	return NULL;
+}
+
+const char *tw_path_last(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot ? dot + 1 : path;
 }
 
 const char *tw_job_world(enum tw_world_kind world)

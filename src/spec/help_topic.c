@@ -24,21 +24,6 @@ static void line(FILE *out, const char *label, const char *text)
 
 /* --- fields --- */
 
-static const char *last_name(const char *path)
-{
-	const char *dot = strrchr(path, '.');
-
-	return dot ? dot + 1 : path;
-}
-
-/* The path of a row; rows whose prefix is "" are sections with a value of their own. */
-static const char *path_of(const struct tw_group *g, const struct tw_option *row,
-			   char out[TW_PATH_ROOM])
-{
-	snprintf(out, TW_PATH_ROOM, "%s%s", g->prefix, row->name);
-	return out;
-}
-
 static bool same_row(const struct tw_option *a, const struct tw_option *b)
 {
 	return a->type == b->type && a->min == b->min && a->max == b->max &&
@@ -49,25 +34,23 @@ static bool same_row(const struct tw_option *a, const struct tw_option *b)
 /* "with update.rule: momentum, nag": who has a row like this at the path. */
 static void who_uses(FILE *out, const char *path, const struct tw_option *like)
 {
-	char text[TW_PATH_ROOM];
-	struct tw_group g;
 	size_t found = 0;
 
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			if (strcmp(path_of(&g, row, text), path) != 0 || !same_row(row, like))
-				continue;
-			if (!g.variant) {
-				line(out, "used",
-				     strncmp(path, "sim.", 4) == 0 ? "always, by `thalweg sim`"
-								   : "always");
-				return;
-			}
-			if (found++)
-				fprintf(out, ", %s", g.variant);
-			else
-				fprintf(out, "  %-9s with %s: %s", "used", g.chooser, g.variant);
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		const struct tw_group *g = &w.group;
+
+		if (strcmp(w.path, path) != 0 || !same_row(w.row, like))
+			continue;
+		if (!g->variant) {
+			line(out, "used",
+			     strncmp(path, "sim.", 4) == 0 ? "always, by `thalweg sim`" : "always");
+			return;
 		}
+		if (found++)
+			fprintf(out, ", %s", g->variant);
+		else
+			fprintf(out, "  %-9s with %s: %s", "used", g->chooser, g->variant);
+	}
 	fputc('\n', out);
 }
 
@@ -114,7 +97,7 @@ static void as_setting(FILE *out, const char *path, const char *value)
 /* Is it a neighbour: a field with the same words before its name? */
 static bool beside(const char *a, const char *b)
 {
-	const size_t n = (size_t)(last_name(a) - a);
+	const size_t n = (size_t)(tw_path_last(a) - a);
 
 	return n && strncmp(a, b, n) == 0 && strcmp(a, b) != 0 && !strchr(b + n, '.');
 }
@@ -122,36 +105,34 @@ static bool beside(const char *a, const char *b)
 /* Those of the same variant first. */
 static void related(FILE *out, const char *path, const char *variant)
 {
-	char text[TW_PATH_ROOM], seen[1200] = " ";
-	struct tw_group g;
+	char seen[1200] = " ";
 	size_t found = 0;
 
 	for (size_t turn = variant ? 0 : 1; turn < 2; turn++)
-		for (size_t k = 0; tw_group_at(k, &g); k++)
-			for (const struct tw_option *row = g.rows; row->name; row++) {
-				char name[TW_PATH_ROOM + 2];
+		for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+			const char *of = w.group.variant;
+			char name[TW_PATH_ROOM + 2];
 
-				if (found == RELATED || !beside(path, path_of(&g, row, text)) ||
-				    (turn ? g.variant != NULL
-					  : !g.variant || strcmp(g.variant, variant) != 0))
-					continue;
-				snprintf(name, sizeof name, " %s ", text);
-				if (strstr(seen, name) ||
-				    strlen(seen) + strlen(name) >= sizeof seen)
-					continue;
-				strcat(strcat(seen, text), " ");
-				if (found++)
-					fprintf(out, ", %s", text);
-				else
-					fprintf(out, "  %-9s %s", "related", text);
-			}
+			if (found == RELATED || !beside(path, w.path) ||
+			    (turn ? of != NULL : !of || strcmp(of, variant) != 0))
+				continue;
+			snprintf(name, sizeof name, " %s ", w.path);
+			if (strstr(seen, name) || strlen(seen) + strlen(name) >= sizeof seen)
+				continue;
+			strcat(strcat(seen, w.path), " ");
+			if (found++)
+				fprintf(out, ", %s", w.path);
+			else
+				fprintf(out, "  %-9s %s", "related", w.path);
+		}
 	if (found)
 		fputc('\n', out);
 }
 
-static void print_row(FILE *out, const char *path, const struct tw_group *g,
-		      const struct tw_option *row)
+static void print_row(FILE *out, const struct tw_row_walk *w)
 {
+	const struct tw_option *row = w->row;
+	const char *path = w->path;
 	char accepts[400], value[120];
 
 	fprintf(out, "%s - %s%s%s%s\n", path, row->help ? row->help : "", row->unit ? " (" : "",
@@ -166,53 +147,46 @@ static void print_row(FILE *out, const char *path, const struct tw_group *g,
 	example_of(path, row, value, sizeof value);
 	as_yaml(out, path, value);
 	as_setting(out, path, value);
-	related(out, path, g->variant);
+	related(out, path, w->group.variant);
 }
 
 /* Every row at that path that differs from those before it. */
 static size_t print_path(FILE *out, const char *path, size_t found)
 {
 	const struct tw_option *printed[16];
-	char text[TW_PATH_ROOM];
-	struct tw_group g;
 	size_t n = 0;
 
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			bool again = false;
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		bool again = false;
 
-			if (strcmp(path_of(&g, row, text), path) != 0)
-				continue;
-			for (size_t i = 0; i < n; i++)
-				again = again || same_row(printed[i], row);
-			if (again || n == 16)
-				continue;
-			fprintf(out, "%s", found + n ? "\n" : "");
-			printed[n++] = row;
-			print_row(out, path, &g, row);
-		}
+		if (strcmp(w.path, path) != 0)
+			continue;
+		for (size_t i = 0; i < n; i++)
+			again = again || same_row(printed[i], w.row);
+		if (again || n == 16)
+			continue;
+		fprintf(out, "%s", found + n ? "\n" : "");
+		printed[n++] = w.row;
+		print_row(out, &w);
+	}
 	return n;
 }
 
 /* Paths of fields whose last word this is, each once. */
 static size_t namesakes(const char *word, char paths[][TW_PATH_ROOM], size_t room)
 {
-	char text[TW_PATH_ROOM];
-	struct tw_group g;
 	size_t n = 0;
 
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			size_t i = 0;
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		size_t i = 0;
 
-			if (!*g.prefix || strcmp(last_name(row->name), word) != 0)
-				continue;
-			path_of(&g, row, text);
-			while (i < n && strcmp(paths[i], text) != 0)
-				i++;
-			if (i == n && n < room)
-				strcpy(paths[n++], text);
-		}
+		if (strcmp(tw_path_last(w.row->name), word) != 0)
+			continue;
+		while (i < n && strcmp(paths[i], w.path) != 0)
+			i++;
+		if (i == n && n < room)
+			strcpy(paths[n++], w.path);
+	}
 	return n;
 }
 
@@ -269,29 +243,26 @@ static size_t topic_section(FILE *out, const char *word, size_t found)
 {
 	const size_t n = strlen(word);
 	const bool all = strchr(word, '.') || strcmp(word, "sim") == 0;
-	char text[TW_PATH_ROOM], before[TW_PATH_ROOM] = "";
+	char before[TW_PATH_ROOM] = "";
 	const char *help = "fields that belong together";
 	size_t rows = 0, left_out = 0;
-	struct tw_group g;
 
 	for (const struct tw_section *s = tw_sections; s->name; s++)
 		if (strcmp(s->name, word) == 0)
 			help = s->help;
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			path_of(&g, row, text);
-			if (strncmp(text, word, n) != 0 || text[n] != '.' ||
-			    strcmp(text, before) == 0)
-				continue;
-			if (!all && !usual(&g)) {
-				left_out++;
-				continue;
-			}
-			strcpy(before, text);
-			if (rows++ == 0)
-				fprintf(out, "%s%s - %s\n", found ? "\n" : "", word, help);
-			short_row(out, text, row);
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		if (strncmp(w.path, word, n) != 0 || w.path[n] != '.' ||
+		    strcmp(w.path, before) == 0)
+			continue;
+		if (!all && !usual(&w.group)) {
+			left_out++;
+			continue;
 		}
+		strcpy(before, w.path);
+		if (rows++ == 0)
+			fprintf(out, "%s%s - %s\n", found ? "\n" : "", word, help);
+		short_row(out, w.path, w.row);
+	}
 	if (rows && strcmp(word, "model") == 0)
 		fprintf(out, "  %-26s  the list of its layers; `thalweg help layers` shows them\n",
 			"model.layers");
@@ -499,8 +470,7 @@ size_t tw_job_topic(FILE *out, const char *word)
 
 const char *tw_job_topic_at(size_t k)
 {
-	static _Thread_local char path[TW_PATH_ROOM];
-	struct tw_group g;
+	static _Thread_local struct tw_row_walk w;
 
 	for (const struct tw_section *s = tw_sections; s->name; s++)
 		if (k-- == 0)
@@ -516,9 +486,8 @@ const char *tw_job_topic_at(size_t k)
 	for (size_t i = 0; tw_op_at(i); i++)
 		if ((tw_op_at(i)->ins == 1 || tw_op_at(i)->traits & TW_OP_LOSS) && k-- == 0)
 			return tw_op_at(i)->name;
-	for (size_t i = 0; tw_group_at(i, &g); i++)
-		for (const struct tw_option *row = g.rows; row->name; row++)
-			if (k-- == 0)
-				return path_of(&g, row, path);
+	for (w.row = NULL; tw_row_next(&w);)
+		if (k-- == 0)
+			return w.path;
 	return NULL;
 }

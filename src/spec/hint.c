@@ -64,19 +64,10 @@ static size_t dots(const char *path)
 /* The first field whose last word this is, of those with the shortest path. */
 static bool namesake(const char *word, char *path)
 {
-	char text[TW_PATH_ROOM];
-	struct tw_group g;
-
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			const char *dot = strrchr(row->name, '.');
-
-			if (!*g.prefix || strcmp(dot ? dot + 1 : row->name, word) != 0)
-				continue;
-			snprintf(text, sizeof text, "%s%s", g.prefix, row->name);
-			if (!*path || dots(text) < dots(path))
-				snprintf(path, TW_PATH_ROOM, "%s", text);
-		}
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);)
+		if (strcmp(tw_path_last(w.row->name), word) == 0 &&
+		    (!*path || dots(w.path) < dots(path)))
+			strcpy(path, w.path);
 	return *path != 0;
 }
 
@@ -102,14 +93,6 @@ static bool field_of(const char *word, char *path, const struct tw_synonym **s)
 }
 
 /* --- values --- */
-
-static bool among(const struct tw_name_list *n, const char *name)
-{
-	for (size_t k = 0; k < n->count; k++)
-		if (strcmp(n->at[k], name) == 0)
-			return true;
-	return false;
-}
 
 static bool takes(const struct tw_option *row, const char *value)
 {
@@ -153,7 +136,7 @@ static void value_for(const char *path, const char *value, char *out, size_t roo
 		snprintf(out, room, "%s", tw_nearest(value, names.at));
 	else if (!names.count && value && row && takes(row, value))
 		snprintf(out, room, "%s", value);
-	else if (names.count && !(row && (row->example || among(&names, row->standard))))
+	else if (names.count && !(row && (row->example || tw_names_have(&names, row->standard))))
 		snprintf(out, room, "%s", names.at[0]);
 	else if (row)
 		tw_option_example(row, out, room);

@@ -101,11 +101,12 @@ static enum tw_status read_list(struct tw_reading *r, const struct tw_tree *list
 static const struct made_up {
 	const char *name;
 	enum tw_model_kind kind;
+	const struct tw_option *rows;
 } made_up[] = {
-	{ "quadratic", TW_MODEL_QUADRATIC },
-	{ "least-squares", TW_MODEL_LEAST_SQUARES },
-	{ "function", TW_MODEL_FUNCTION },
-	{ "external", TW_MODEL_EXTERNAL },
+	{ "quadratic", TW_MODEL_QUADRATIC, tw_quadratic_rows },
+	{ "least-squares", TW_MODEL_LEAST_SQUARES, tw_least_squares_rows },
+	{ "function", TW_MODEL_FUNCTION, tw_function_rows },
+	{ "external", TW_MODEL_EXTERNAL, tw_external_rows },
 };
 #define MADE_UP (sizeof made_up / sizeof made_up[0])
 
@@ -120,7 +121,7 @@ static const struct made_up *find_made_up(const char *name)
 static enum tw_status read_made_up(struct tw_reading *r, const struct tw_tree *model,
 				   const struct made_up *m)
 {
-	struct tw_job *job = r->job;
+	char prefix[TW_PATH_ROOM];
 
 	for (const struct tw_tree *c = model->first; c; c = c->next)
 		if (strcmp(c->key, m->name) != 0) {
@@ -131,16 +132,9 @@ static enum tw_status read_made_up(struct tw_reading *r, const struct tw_tree *m
 			snprintf(shown, sizeof shown, "model.%.40s", c->key);
 			return tw_read_refuse(r, c, shown, text);
 		}
-	job->model = m->kind;
-	if (m->kind == TW_MODEL_QUADRATIC)
-		return tw_read_rows(r, "model.quadratic.", tw_quadratic_rows,
-				    &job->engine.quadratic);
-	if (m->kind == TW_MODEL_FUNCTION)
-		return tw_read_rows(r, "model.function.", tw_function_rows, &job->engine.function);
-	if (m->kind == TW_MODEL_EXTERNAL)
-		return tw_read_rows(r, "model.external.", tw_external_rows, &job->engine.external);
-	return tw_read_rows(r, "model.least-squares.", tw_least_squares_rows,
-			    &job->engine.least_squares);
+	r->job->model = m->kind;
+	snprintf(prefix, sizeof prefix, "model.%s.", m->name);
+	return tw_read_rows(r, prefix, m->rows, &r->job->engine);
 }
 
 /* Nothing in `model:` says what it is. */

@@ -189,7 +189,6 @@ static enum tw_status put_flag(struct tw_reading *r, const char *set)
 static bool path_of_variable(const char *name, char *path, size_t room, struct tw_name_list *all,
 			     struct tw_arena *keep)
 {
-	struct tw_group g;
 	char text[TW_PATH_ROOM];
 
 	for (const struct tw_section *s = tw_sections; s->name; s++) {
@@ -203,18 +202,17 @@ static bool path_of_variable(const char *name, char *path, size_t room, struct t
 		snprintf(path, room, "%s", *name == 'S' ? "sim.faults" : "model.layers");
 		return true;
 	}
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			const char *kept;
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		const char *kept;
 
-			snprintf(path, room, "%s%s", g.prefix, row->name);
-			tw_hint_capitals(path, text, sizeof text);
-			if (strcmp(text, name) == 0)
-				return true;
-			kept = tw_arena_text(keep, text);
-			if (kept)
-				tw_names_add(all, kept);
-		}
+		snprintf(path, room, "%s", w.path);
+		tw_hint_capitals(path, text, sizeof text);
+		if (strcmp(text, name) == 0)
+			return true;
+		kept = tw_arena_text(keep, text);
+		if (kept)
+			tw_names_add(all, kept);
+	}
 	return false;
 }
 
@@ -267,21 +265,14 @@ static enum tw_status put_variable(struct tw_reading *r, const char *variable)
 		       help);
 }
 
-static enum tw_status unknown_preset(struct tw_reading *r, const struct tw_tree *name)
+static enum tw_status unknown_preset(struct tw_reading *r)
 {
-	const struct tw_synonym *other = tw_synonym_value("strategy.name", name->text);
 	struct tw_name_list n = { .count = 0 };
-	char help[400], text[520], shown[60];
+	const char *name;
 
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
 		tw_names_add(&n, p->name);
-	snprintf(text, sizeof text, "no preset is called '%s'; %s",
-		 tw_tree_show(name->text, shown, sizeof shown),
-		 other ? tw_synonym_say(other, help, sizeof help)
-		 : tw_job_topic_absent(name->text, help, sizeof help)
-			 ? help
-			 : tw_names_suggest(&n, name->text, "there are", help, sizeof help));
-	return tw_read_refuse(r, name, "strategy.name", text);
+	return tw_read_choose(r, "strategy.name", "preset", &n, &name);
 }
 
 static enum tw_status fields_of(struct tw_reading *r, const struct tw_tree *name, const char *text,
@@ -372,7 +363,7 @@ enum tw_status tw_read_preset(struct tw_reading *r)
 		return tw_read_refuse(r, name, "strategy.name", "needs a preset's name");
 	p = tw_preset_find(name->text);
 	if (!p)
-		return unknown_preset(r, name);
+		return unknown_preset(r);
 	st = fields_of(r, name, p->fields, &fields);
 	if (st == TW_OK)
 		st = contradicted(r, p, fields);

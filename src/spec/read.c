@@ -23,12 +23,18 @@ enum tw_status tw_read_no_memory(struct tw_reading *r)
 	return tw_fail(r->why, TW_NO_MEMORY, "%s: no memory to read it", r->job->file);
 }
 
+bool tw_names_have(const struct tw_name_list *n, const char *name)
+{
+	size_t k = 0;
+
+	while (k < n->count && strcmp(n->at[k], name) != 0)
+		k++;
+	return k < n->count;
+}
+
 void tw_names_add(struct tw_name_list *n, const char *name)
 {
-	for (size_t k = 0; k < n->count; k++)
-		if (strcmp(n->at[k], name) == 0)
-			return;
-	if (n->count < TW_FIELDS_MAX)
+	if (n->count < TW_FIELDS_MAX && !tw_names_have(n, name))
 		n->at[n->count++] = name;
 }
 

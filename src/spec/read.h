@@ -7,7 +7,6 @@
 #include "spec/field.h"
 
 #define TW_FIELDS_MAX 256
-#define TW_PATH_ROOM  192
 
 /* What a strategy is of which the job does not say it (overrides.c). */
 enum tw_standard {
@@ -71,6 +70,7 @@ struct tw_name_list {
 };
 void tw_names_add(struct tw_name_list *n, const char *name); /* once */
 void tw_names_add_all(struct tw_name_list *n, const struct tw_variant *const *heads);
+bool tw_names_have(const struct tw_name_list *n, const char *name);
 /* "did you mean 'x'?", or `lead` and all of them. */
 const char *tw_names_suggest(const struct tw_name_list *n, const char *wrong, const char *lead,
 			     char *out, size_t room);

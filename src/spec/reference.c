@@ -10,8 +10,6 @@ static bool of_section(const struct tw_group *g, const char *section)
 {
 	const size_t n = strlen(section);
 
-	if (!*g->prefix)
-		return strcmp(g->rows->name, section) == 0;
 	return strncmp(g->prefix, section, n) == 0 && g->prefix[n] == '.';
 }
 

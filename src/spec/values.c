@@ -137,24 +137,21 @@ static void distant_siblings(const char *parent, struct tw_name_list *out)
 /* Is it a field of another choice?  Then say of which. */
 static bool of_another(struct tw_reading *r, const char *path, char *out, size_t room)
 {
-	struct tw_group g;
-	char whole[TW_PATH_ROOM];
-	size_t found = 0;
+	size_t found = 0, last = SIZE_MAX;
 
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; g.variant && row->name; row++) {
-			size_t n;
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		const struct tw_group *g = &w.group;
+		size_t n;
 
-			snprintf(whole, sizeof whole, "%s%s", g.prefix, row->name);
-			if (strcmp(whole, path) != 0 && !inside(whole, path))
-				continue;
-			if (found++ == 0)
-				snprintf(out, room, "is valid only with %s: %s", g.chooser,
-					 g.variant);
-			else if ((n = strlen(out)) + strlen(g.variant) + 8 < room)
-				snprintf(out + n, room - n, " or %s", g.variant);
-			break;
-		}
+		if (!g->variant || w.number == last ||
+		    (strcmp(w.path, path) != 0 && !inside(w.path, path)))
+			continue;
+		last = w.number;
+		if (found++ == 0)
+			snprintf(out, room, "is valid only with %s: %s", g->chooser, g->variant);
+		else if ((n = strlen(out)) + strlen(g->variant) + 8 < room)
+			snprintf(out + n, room - n, " or %s", g->variant);
+	}
 	if (found) {
 		const size_t n = strlen(out);
 
@@ -173,20 +170,14 @@ static bool namesakes(const char *key, char *out, size_t room)
 {
 	char path[TW_PATH_ROOM];
 	size_t found = 0, n = 0;
-	struct tw_group g;
 
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			const char *dot = strrchr(row->name, '.');
-
-			if (!*g.prefix || strcmp(dot ? dot + 1 : row->name, key) != 0)
-				continue;
-			snprintf(path, sizeof path, "%s%s", g.prefix, row->name);
-			if ((found && strstr(out, path)) || n + strlen(path) + 5 >= room)
-				continue;
-			n += (size_t)snprintf(out + n, room - n, "%s%s", found ? ", " : "", path);
-			found++;
-		}
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		if (strcmp(tw_path_last(w.row->name), key) != 0 || (found && strstr(out, w.path)) ||
+		    n + strlen(w.path) + 5 >= room)
+			continue;
+		n += (size_t)snprintf(out + n, room - n, "%s%s", found ? ", " : "", w.path);
+		found++;
+	}
 	if (found == 1) {
 		snprintf(path, sizeof path, "%s", out);
 		snprintf(out, room, "did you mean %s?", path);

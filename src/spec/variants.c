@@ -11,14 +11,6 @@
 
 #include <string.h>
 
-static bool among(const struct tw_name_list *n, const char *name)
-{
-	for (size_t k = 0; k < n->count; k++)
-		if (strcmp(n->at[k], name) == 0)
-			return true;
-	return false;
-}
-
 /* The value that chooses a variant, before rows are bound; the variant must exist. */
 enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char *kind,
 			      const struct tw_name_list *n, const char **out)
@@ -30,13 +22,12 @@ enum tw_status tw_read_choose(struct tw_reading *r, const char *path, const char
 	*out = tw_row_at(path)->standard;
 	if (!node)
 		return TW_OK;
-	for (size_t k = 0; node->kind == TW_TREE_TEXT && k < n->count; k++)
-		if (strcmp(n->at[k], node->text) == 0) {
-			*out = n->at[k];
-			return TW_OK;
-		}
+	if (node->kind == TW_TREE_TEXT && tw_names_have(n, node->text)) {
+		*out = node->text;
+		return TW_OK;
+	}
 	other = node->kind == TW_TREE_TEXT ? tw_synonym_value(path, node->text) : NULL;
-	if (other && !among(n, strstr(other->ours, ": ") + 2))
+	if (other && !tw_names_have(n, strstr(other->ours, ": ") + 2))
 		other = NULL; /* there is such a thing, but not here */
 	if (node->kind != TW_TREE_TEXT)
 		snprintf(text, sizeof text, "needs the name of a %s, not a %s; %s", kind,

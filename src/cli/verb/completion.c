@@ -184,26 +184,21 @@ static size_t values(struct script *s, const char *path, const struct tw_option 
 static size_t path_values(struct script *s, const char *path)
 {
 	size_t first = SIZE_MAX;
-	struct tw_group g;
-	char text[200];
 
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			snprintf(text, sizeof text, "%s%s", g.prefix, row->name);
-			if (strcmp(text, path) != 0)
-				continue;
-			if (s)
-				values(s, path, row);
-			if (first == SIZE_MAX)
-				first = k;
-		}
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		if (strcmp(w.path, path) != 0)
+			continue;
+		if (s)
+			values(s, path, w.row);
+		if (first == SIZE_MAX)
+			first = w.number;
+	}
 	return first;
 }
 
 static void field_lists(struct script *s)
 {
-	struct tw_group g;
-	char path[200];
+	char path[TW_PATH_ROOM + 1];
 
 	begin(s, "fields%s%s", "", "");
 	for (const struct tw_section *t = tw_sections; t->name; t++) {
@@ -211,11 +206,10 @@ static void field_lists(struct script *s)
 		if (names(NULL, t->name))
 			item(s, path, t->help);
 	}
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			snprintf(path, sizeof path, "%s%s=", g.prefix, row->name);
-			item(s, path, row->help);
-		}
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		snprintf(path, sizeof path, "%s=", w.path);
+		item(s, path, w.row->help);
+	}
 	end(s);
 	for (const struct tw_section *t = tw_sections; t->name; t++)
 		if (names(NULL, t->name)) {
@@ -223,15 +217,13 @@ static void field_lists(struct script *s)
 			names(s, t->name);
 			end(s);
 		}
-	for (size_t k = 0; tw_group_at(k, &g); k++)
-		for (const struct tw_option *row = g.rows; row->name; row++) {
-			snprintf(path, sizeof path, "%s%s", g.prefix, row->name);
-			if (!values(NULL, path, row) || path_values(NULL, path) != k)
-				continue;
-			begin(s, "%s=%s", path, "");
-			path_values(s, path);
-			end(s);
-		}
+	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
+		if (!values(NULL, w.path, w.row) || path_values(NULL, w.path) != w.number)
+			continue;
+		begin(s, "%s=%s", w.path, "");
+		path_values(s, w.path);
+		end(s);
+	}
 }
 
 /* --- quoting --- */
