@@ -8,14 +8,9 @@
 
 #include "base/variant.h"
 
-/* Where a table's names are listed. */
-enum tw_list {
-	TW_LIST_NETWORKS =
-		-1, /* after the layers, the last row first; what strategies are made of: */
-	TW_LIST_FIRST,
-	TW_LIST_NEXT,
-	TW_LIST_LAST, /* ... whose names are not among the topics of help */
-};
+/* Where a table's names are listed: with the layers, the last row first, or with the presets, in
+ * this order.  Those of TW_LIST_LAST are not among the topics of help. */
+enum tw_list { TW_LIST_NETWORKS = -1, TW_LIST_FIRST, TW_LIST_NEXT, TW_LIST_LAST };
 
 /* A field that takes names from a table.  Where several do, the first one has the title. */
 struct tw_registry {
@@ -33,7 +28,7 @@ struct tw_registry {
 	/* In struct tw_job: what is chosen (NULL: none), and its options (0: they have none). */
 	size_t chosen, options;
 	/* Rows that come with any of them, and whose they are in struct tw_job; NULL: none.
-	 * `any_called`: their group has this name and comes here; NULL: it is with the fixed ones. */
+	 * `any_called`: their group has this name and comes here; NULL: it is a fixed one. */
 	const struct tw_option *any;
 	size_t any_at;
 	const char *any_called;
@@ -49,8 +44,7 @@ extern const struct tw_registry tw_registries[]; /* field NULL at the end */
 
 /* The row of a field that has one. */
 const struct tw_registry *tw_registry_of(const char *field);
-/* Name number k that a field takes, of variants or presets, and what it means; NULL after the last.
- */
+/* Name number k that a field takes, of variants or presets, and its help; NULL after the last. */
 const char *tw_name_at(const char *field, size_t k, const char **help);
 
 #endif
