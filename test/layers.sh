@@ -186,7 +186,7 @@ self_test() {
 	expect src/node/a.c '' '#include "actor/actor.h"' '#include "strategy/rule.h"' '#include <stdio.h>' \
 		'	snprintf(out, room, "time(0) %s", s->open(1));' '	/* rand() and' '	 * fopen(), stdout */'
 	expect src/strategy/rule/a.c '' '#include "strategy/rule.h"' '#include "strategy/scalar.h"' '#include "vec/vec.h"' '#include <math.h>'
-	expect src/strategy/find_variant.c '' '#include "strategy/rule.h"' '#include "strategy/gate.h"'
+	expect src/strategy/a.c '' '#include "strategy/rule.h"' '#include "strategy/gate.h"'
 	expect src/base/log.c '' '	fputs(line, stderr);'
 	expect src/cli/a.c '' '#include "spec/job.h"' '	printf("%d\n", 1);'
 
