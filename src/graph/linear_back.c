@@ -2,13 +2,14 @@
 /* linear_back.c - the two backward products of a linear layer, over padded copies where that pays.
  *
  *  weights  dw[out][in] = dy^T x, with copies of dy and x
- *  data     dx[batch][in] = dy w, with a copy of BLOCK rows of w at a time, whose products are added
- *           up, so that the copy stays in the cache and takes little memory
+ *  data     dx[batch][in] = dy w, with a copy of BLOCK rows of w at a time, whose products are
+ *           added up, so that the copy stays in the cache and takes little memory
  *
  * Without a copy both are oneDNN's inner product.  Its kernels for AVX2 (2.6) are slow where the
  * rows of a matrix lie a multiple of 1 or 2 KB apart: they share few sets of the first cache.
  *
- * GFLOP/s of one core of an AMD EPYC (family 25, model 17) that was limited to AVX2, copying included, batch x in -> out:
+ * GFLOP/s of one core of an AMD EPYC (family 25, model 17) that was limited to AVX2, copying
+ * included, batch x in -> out:
  *
  *                      weights          data
  *                      as is  padded    as is  padded

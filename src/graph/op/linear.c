@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* linear.c - y = x w^T + b.
  *
- * Weights stay as the vector has them, [out][in]: packing them again for every fetch costs more than
- * packed products save (measured for the layers of the examples).  Forward is oneDNN's matmul,
+ * Weights stay as the vector has them, [out][in]: packing them again for every fetch costs more
+ * than packed products save (measured for the layers of the examples).  Forward is oneDNN's matmul,
  * which was quickest there; linear_back.c has the backward products. */
 #include "graph/linear_back.h"
 #include "vec/vec.h"
