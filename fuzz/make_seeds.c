@@ -153,7 +153,7 @@ static void chunks(void)
 					     .sender = TW_WORKER,
 					     .receiver = TW_SHARD,
 					     .payload = push ? TW_CHUNK + 5 : 0 };
-		const union tw_body b = { .push = { .samples = 1 } };
+		const union tw_body b = { .push = { .account.samples = 1 } };
 
 		add(&s, &h, sizeof h);
 		add(&s, &b, body);

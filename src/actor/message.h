@@ -7,6 +7,7 @@
 #ifndef TW_ACTOR_MESSAGE_H
 #define TW_ACTOR_MESSAGE_H
 
+#include "actor/account.h"
 #include "base/command.h"
 #include "base/heap.h"
 #include "base/sha256.h"
@@ -260,21 +261,14 @@ struct tw_body_idle {
 struct tw_body_push {
 	struct tw_version base; /* what it was computed on */
 	uint64_t round;
-	uint32_t steps, own; /* own: its own updates already in what it was computed on */
-	uint32_t samples, ranges;
-	float weight, divide; /* how much it counts among others; vector / divide is the mean */
+	struct tw_account account;
+	uint32_t own, ranges; /* own: its own updates already in what it was computed on */
 	float rate;           /* for what was applied in the answer it was computed on */
 	uint32_t count;       /* average_state: steps that the state in the payload has seen */
-	double loss;          /* sum of the samples' losses */
 	uint64_t number;      /* comes back in the answer */
 	uint64_t clock;       /* of the worker: contributions closed, this one included */
-	uint64_t link; /* what this link carries counts from 1: how the receiver finds gaps */
-	/* what is told of it: of the whole contribution, not of the slice */
-	float drift;                 /* send: delta: norm of the worker's parameters - the centre */
-	float residual;              /* norm of what its codec owes after it */
-	uint32_t own_steps, skipped; /* send: delta: own steps in it, gradients left out because
-					they were not finite */
-	uint32_t lane;               /* of its stage that says this */
+	uint64_t link;  /* what this link carries counts from 1: how the receiver finds gaps */
+	uint32_t lane;  /* of its stage that says this */
 	uint32_t lanes; /* rounds: so many of them push in this one; 0: it has no others */
 	struct tw_range range[TW_RANGES];
 };
@@ -378,14 +372,11 @@ enum tw_form_what {
 struct tw_body_reduce {
 	uint64_t round;
 	uint32_t attempt, chunk, part;
-	uint16_t whole;         /* it is the sum; else what is added up so far */
-	uint16_t what;          /* as in FORM */
-	uint32_t contributions; /* in it; 0: there is nothing in it yet, and no payload */
-	uint32_t steps, samples, own_steps, skipped;
-	float weight, divide;    /* as in PUSH, of all of them */
-	float drift, drift_most; /* sum and largest */
-	float residual;          /* as in PUSH, of a single contribution; sums have none */
-	double loss;             /* sum */
+	uint16_t whole;            /* it is the sum; else what is added up so far */
+	uint16_t what;             /* as in FORM */
+	uint32_t contributions;    /* in it; 0: there is nothing in it yet, and no payload */
+	float drift_most;          /* the largest of theirs */
+	struct tw_account account; /* of all of them */
 };
 struct tw_body_give {
 	uint64_t round; /* give it after this number of rounds */

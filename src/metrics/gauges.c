@@ -194,13 +194,13 @@ static void told(struct gauge_facts *f, struct gauge_shard *h, const struct tw_b
 	if (!push)
 		return;
 	raise(&f->pushes, ++h->pushes);
-	raise(&f->own_steps, h->own_steps += push->own_steps);
-	raise(&f->skipped, h->skipped += push->skipped);
+	raise(&f->own_steps, h->own_steps += push->account.own_steps);
+	raise(&f->skipped, h->skipped += push->account.skipped);
 	raise(&f->cached, h->cached += push->own > 0);
-	f->drift += (double)push->drift;
+	f->drift += (double)push->account.drift;
 	f->told++;
-	f->drift_most = fmax(f->drift_most, (double)push->drift);
-	f->residual_most = fmax(f->residual_most, (double)push->residual);
+	f->drift_most = fmax(f->drift_most, (double)push->account.drift);
+	f->residual_most = fmax(f->residual_most, (double)push->account.residual);
 }
 
 static void apply(struct tw_gauges *g, const struct tw_note *n)
@@ -230,7 +230,7 @@ static void apply(struct tw_gauges *g, const struct tw_note *n)
 		return; /* another shard was first */
 	s->incarnation = n->incarnation;
 	s->seq = n->seq;
-	s->owes = n->push ? n->push->residual : 0.0f;
+	s->owes = n->push ? n->push->account.residual : 0.0f;
 	if (!s->stepping)
 		tick(s, n->at, (uint64_t)g->plan->traffic.push * g->plan->dealing.accumulate);
 }

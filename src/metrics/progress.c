@@ -77,22 +77,22 @@ static void progress(struct tw_watch *w, const struct tw_note *n)
 }
 
 /* Workers that step by themselves skip what is not finite: the shards never see it. */
-static void delta(struct tw_watch *w, uint32_t shard, const struct tw_body_push *p)
+static void delta(struct tw_watch *w, uint32_t shard, const struct tw_account *a)
 {
 	if (!w->drifts)
 		w->skip_shard = shard;
-	w->drift += (double)p->drift;
+	w->drift += (double)a->drift;
 	w->drifts++;
 	w->now.drift = w->drift / (double)w->drifts;
-	if (p->skipped && !w->skipped && w->log)
+	if (a->skipped && !w->skipped && w->log)
 		tw_log_line(w->log, TW_WARNING, "run",
 			    "a worker skipped a gradient that is not finite; is update.rate too "
 			    "large?");
-	w->skipped = w->skipped || p->skipped;
-	if (p->own_steps)
+	w->skipped = w->skipped || a->skipped;
+	if (a->own_steps)
 		w->skips = 0;
 	else if (shard == w->skip_shard)
-		w->skips += p->skipped;
+		w->skips += a->skipped;
 	if (w->skips >= 4u * w->plan->crew.workers + 16)
 		w->diverged = true;
 }
@@ -322,7 +322,7 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		w->tau_sum += n->tau;
 		w->tau_count++;
 		if (w->plan->traffic.delta && n->push && n->from == n->push->range[0].from)
-			delta(w, n->shard, n->push);
+			delta(w, n->shard, &n->push->account);
 		return !w->diverged;
 	case TW_NOTE_UPDATE:
 		w->rate = n->value;

@@ -306,7 +306,7 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 		put_request(x, h, TW_REQUEST_PUSH);
 	}
 	if (x->scratch) /* (7): what is lost if nothing comes after it */
-		o->body.residual = tw_exchange_owed(x);
+		o->body.account.residual = tw_exchange_owed(x);
 	send_slices(x, ctx, o);
 	return TW_OK;
 }

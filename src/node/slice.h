@@ -167,6 +167,8 @@ enum tw_status tw_slice_restore(struct slice *s, const uint8_t *bytes, size_t le
 
 struct contribution;
 
+/* One contribution is applied: what it says of itself is added to the tally. */
+void tw_slice_count(struct slice *s, const struct tw_account *a);
 /* These contributions are applied: count and note each, and remember its positions.  TW_NO_MEMORY:
  * nothing was changed. */
 enum tw_status tw_slice_record(struct slice *s, struct tw_context *ctx,

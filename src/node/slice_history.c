@@ -97,27 +97,34 @@ static void count_gap(struct slice *s, const struct contribution *c)
 	t->gap_most = fmax(t->gap_most, square / (double)s->trainable);
 }
 
+void tw_slice_count(struct slice *s, const struct tw_account *a)
+{
+	struct tw_tally *t = &s->tally;
+
+	s->history.contributions++;
+	t->contributions++;
+	t->steps += a->steps;
+	t->samples += a->samples;
+	t->own_steps += a->own_steps;
+	t->skipped += a->skipped;
+	t->drift += (double)a->drift;
+	t->drift_most = fmax(t->drift_most, (double)a->drift);
+	t->residual += (double)a->residual;
+	t->residual_most = fmax(t->residual_most, (double)a->residual);
+}
+
 static void count_one(struct slice *s, struct tw_context *ctx, const struct contribution *c)
 {
 	const uint64_t tau = c->tau;
 	struct tw_tally *t = &s->tally;
 
-	s->history.contributions++;
-	t->contributions++;
-	t->steps += c->push.steps;
-	t->samples += c->push.samples;
+	tw_slice_count(s, &c->push.account);
 	t->cached += s->plan->traffic.cache && c->push.own;
 	t->staleness_sum += tau;
 	t->staleness_count++;
 	if (tau > t->staleness_max)
 		t->staleness_max = tau;
 	t->histogram[tau < TW_HISTOGRAM - 1 ? tau : TW_HISTOGRAM - 1]++;
-	t->own_steps += c->push.own_steps;
-	t->skipped += c->push.skipped;
-	t->drift += (double)c->push.drift;
-	t->drift_most = fmax(t->drift_most, (double)c->push.drift);
-	t->residual += (double)c->push.residual;
-	t->residual_most = fmax(t->residual_most, (double)c->push.residual);
 	if (s->plan->gaps)
 		count_gap(s, c);
 	if (ctx->noting && !s->quiet)

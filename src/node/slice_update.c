@@ -74,10 +74,10 @@ static const float *corrected(struct slice *s, const struct update *u, uint32_t 
 
 	if (!policy->correct)
 		return raw;
-	if (c->push.divide == 1.0f)
+	if (c->push.account.divide == 1.0f)
 		tw_vec_copy(scratch, raw, n);
 	else
-		tw_vec_scale_to(scratch, 1.0f / c->push.divide, raw, n);
+		tw_vec_scale_to(scratch, 1.0f / c->push.account.divide, raw, n);
 	if (policy->traits & TW_STALENESS_SENT)
 		k.sent = (c->sent ? c->sent : tw_block_floats(s->w)) + at;
 	if (u->decays && (policy->traits & TW_STALENESS_DECAY))
@@ -101,13 +101,13 @@ static bool streams(const struct slice *s, const struct update *u)
 /* What the values of the only contribution of an update count. */
 static float share_of(const struct update *u, float divide)
 {
-	return u->total ? u->c[0]->push.weight / divide : 1.0f / divide;
+	return u->total ? u->c[0]->push.account.weight / divide : 1.0f / divide;
 }
 
 /* The only contribution of an update: a mean, which counts `weight` in a total. */
 static const float *single(struct slice *s, const struct update *u, size_t at, size_t n)
 {
-	const struct tw_body_push *p = &u->c[0]->push;
+	const struct tw_account *p = &u->c[0]->push.account;
 	const float *w = tw_block_floats(s->w) + at;
 	const float divide = s->plan->staleness->correct ? 1.0f : p->divide;
 	const float share = share_of(u, divide);
@@ -159,7 +159,7 @@ static void trimmed(struct slice *s, const struct update *u, float *out, size_t 
 		double sum = 0.0;
 
 		for (uint32_t j = 0; j < u->count; j++)
-			s->sorted[j] = u->c[j]->g[at + i] / u->c[j]->push.divide;
+			s->sorted[j] = u->c[j]->g[at + i] / u->c[j]->push.account.divide;
 		sort(s->sorted, u->count);
 		for (uint32_t j = off; j < u->count - off; j++)
 			sum += s->sorted[j];
@@ -185,7 +185,7 @@ static const float *summed(struct slice *s, const struct update *u, size_t at, s
 		return sum;
 	}
 	for (uint32_t j = 0; j < u->count; j++) {
-		const struct tw_body_push *p = &u->c[j]->push;
+		const struct tw_account *p = &u->c[j]->push.account;
 		const float share = corrects ? p->weight : p->weight / p->divide;
 
 		g = corrected(s, u, j, w, at, n, one, factor);
@@ -269,7 +269,8 @@ static void one_tile(struct slice *s, const struct update *u, size_t at, size_t 
 
 	if (u->plain) {
 		tw_vec_sgd_share(tw_block_floats(u->next) + at, w, values(u->c[0], at),
-				 share_of(u, u->c[0]->push.divide), u->rate, n, streams(s, u));
+				 share_of(u, u->c[0]->push.account.divide), u->rate, n,
+				 streams(s, u));
 		return;
 	}
 	if (!u->in_turn) {
@@ -280,7 +281,7 @@ static void one_tile(struct slice *s, const struct update *u, size_t at, size_t 
 		return;
 	}
 	for (uint32_t j = 0; j < u->count; j++) {
-		const float divide = u->c[j]->push.divide;
+		const float divide = u->c[j]->push.account.divide;
 
 		g = corrected(s, u, j, w, at, n, s->tile, s->tile + 3 * s->stride);
 		if (!s->plan->staleness->correct && divide != 1.0f) {
@@ -317,7 +318,7 @@ static void update_buffers(struct slice *s, const struct update *u)
 	for (size_t at = s->trainable, n; at < s->n; at += n) {
 		n = tile_from(u, at, s->n);
 		for (uint32_t j = 0; j < u->count; j++) {
-			const struct tw_body_push *p = &u->c[j]->push;
+			const struct tw_account *p = &u->c[j]->push.account;
 			const float *g = buffers_at(s, u->c[j], at);
 
 			if (!u->together)
@@ -342,7 +343,7 @@ static void update_state(struct slice *s, const struct update *u)
 	double samples = 0;
 
 	for (uint32_t j = 0; j < u->count; j++)
-		samples += u->c[j]->push.samples;
+		samples += u->c[j]->push.account.samples;
 	for (size_t at = s->n; at < s->all; at += TW_TILE) {
 		const size_t n = s->all - at < TW_TILE ? s->all - at : TW_TILE;
 
@@ -351,7 +352,7 @@ static void update_state(struct slice *s, const struct update *u)
 		else if (u->trims >= 0.0f)
 			trimmed(s, u, out + at, at, n);
 		for (uint32_t j = 0; j < u->count && u->count > 1 && u->trims < 0.0f; j++) {
-			const float share = (float)(u->c[j]->push.samples / samples);
+			const float share = (float)(u->c[j]->push.account.samples / samples);
 
 			if (j == 0)
 				tw_vec_scale_to(out + at, share, u->c[j]->g + at, n);
@@ -382,7 +383,7 @@ static bool is_plain_update(const struct tw_plan *p, const struct tw_body_push *
 	return (p->far.rule->traits & TW_RULE_PLAIN) &&
 	       !(p->gate->traits & (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)) &&
 	       !p->staleness->correct && !p->staleness->observe && p->decay == 0.0f &&
-	       push->divide == 1.0f;
+	       push->account.divide == 1.0f;
 }
 
 bool tw_slice_update_takes_sparse(const struct slice *s, const struct tw_body_push *push)
@@ -436,7 +437,7 @@ static void describe(const struct slice *s, struct update *u)
 	u->plain = u->count == 1 && (p->far.rule->traits & TW_RULE_PLAIN) && !u->in_turn &&
 		   !u->decays && !u->observes && !p->staleness->correct && u->trims < 0.0f;
 	for (uint32_t j = 0; j < u->count; j++)
-		u->weight += u->c[j]->push.weight;
+		u->weight += u->c[j]->push.account.weight;
 }
 
 /* Does the next version follow from this one and the sum alone, part by part? */
@@ -545,16 +546,18 @@ static void finish_update(struct slice *s, struct tw_context *ctx, const struct 
 enum tw_status tw_slice_update_fold(struct slice *s, struct contribution *into,
 				    struct contribution *c)
 {
-	const float share = c->push.weight / c->push.divide;
+	const float share = c->push.account.weight / c->push.account.divide;
 	struct tw_block *sum = into->block;
 
-	if (into->g != tw_block_floats(sum) || into->push.divide != into->push.weight ||
+	if (into->g != tw_block_floats(sum) ||
+	    into->push.account.divide != into->push.account.weight ||
 	    atomic_load_explicit(&sum->refs, memory_order_acquire) != 1) {
 		sum = tw_pool_take(s->pool);
 		if (!sum)
 			return TW_NO_MEMORY;
-		tw_vec_scale_to(tw_block_floats(sum), into->push.weight / into->push.divide,
-				into->g, s->n);
+		tw_vec_scale_to(tw_block_floats(sum),
+				into->push.account.weight / into->push.account.divide, into->g,
+				s->n);
 		tw_block_drop(into->block);
 		into->block = sum;
 		into->g = tw_block_floats(sum);
@@ -563,8 +566,8 @@ enum tw_status tw_slice_update_fold(struct slice *s, struct contribution *into,
 		tw_vec_add(tw_block_floats(sum), c->g, s->n);
 	else
 		tw_vec_axpy(tw_block_floats(sum), share, c->g, s->n);
-	into->push.weight += c->push.weight;
-	into->push.divide = into->push.weight;
+	into->push.account.weight += c->push.account.weight;
+	into->push.account.divide = into->push.account.weight;
 	tw_block_drop(c->block);
 	c->block = NULL;
 	c->g = NULL;

@@ -14,13 +14,13 @@ import threading
 
 sys.dont_write_bytecode = True
 from cluster import Cluster, main, need
-from hostile import BODY, LOCAL, TYPE, TYPES, parse, seal
+from hostile import AT, BODY, LOCAL, TYPE, TYPES, parse, seal
 
 SERVER, SHARD = 1, 2  # roles
 HUGE32, HUGE64 = (1 << 32) - 1, (1 << 64) - 1
 SAYS = ("SPREAD", "HEARD", "MIX", "REDUCE")
-# of REDUCE, whose first fields are round, attempt, chunk and part (docs/WIRE.md)
-WHOLE, WHAT, RESIDUAL, PROGRESS = 20, 22, 60, 64
+PUSH, REDUCE = AT["PUSH"], AT["REDUCE"]
+WHOLE, WHAT = REDUCE["whole"], REDUCE["what"]
 NAN = struct.pack("<f", float("nan"))
 
 
@@ -125,18 +125,21 @@ def lies(h, whole):
     if payload and not (kind == "REDUCE" and whole[64 + WHOLE] and not whole[64 + WHAT]):
         bad += [changed(whole, NAN * (len(payload) // 4))]
     if kind == "SPREAD":
-        bad += [changed(whole, at={88: u64(x)}) for x in (0, HUGE64, HUGE64 - 1, 1 << 40)]
-        bad += [changed(whole, at={40: NAN}), changed(whole, at={24: u32(HUGE32)})]
+        bad += [changed(whole, at={PUSH["link"]: u64(x)}) for x in (0, HUGE64, HUGE64 - 1, 1 << 40)]
+        bad += [changed(whole, at={PUSH["account.weight"]: NAN}),
+                changed(whole, at={PUSH["account.steps"]: u32(HUGE32)})]
     if kind == "HEARD":
         bad += [changed(whole, at={0: u64(0), 8: u32(1)}), changed(whole, at={8: u32(HUGE32)})]
     if kind == "MIX":
         bad += [changed(whole, at={0: u64(0)}), changed(whole, at={0: u64(HUGE64), 8: u32(1)}),
                 changed(whole, at={8: u32(HUGE32)})]
     if kind == "REDUCE":
-        bad += [changed(whole, at={k: u32(HUGE32)}) for k in (8, 12, 16, 24)]
-        bad += [changed(whole, at={k: NAN}) for k in (44, 48, 52, 56, RESIDUAL)]
+        bad += [changed(whole, at={REDUCE[k]: u32(HUGE32)})
+                for k in ("attempt", "chunk", "part", "contributions")]
+        bad += [changed(whole, at={REDUCE[k]: NAN})
+                for k in ("account.weight", "account.divide", "account.drift", "drift_most", "account.residual")]
         bad += [changed(whole, at={WHAT: struct.pack("<H", x)}) for x in (1, 3, 4, 0xffff)]
-        bad += [changed(whole, at={k: u64(HUGE64)}) for k in (0, PROGRESS)]
+        bad += [changed(whole, at={REDUCE[k]: u64(HUGE64)}) for k in ("round", "account.loss")]
     return bad
 
 

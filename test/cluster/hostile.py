@@ -57,6 +57,28 @@ BODY = dict(HELLO=56, WELCOME=32, REFUSE=8, VIEW=16, BYE=0, HOST=32, HOSTED=32, 
             COMMIT=24, PIN=80, EVAL=24, RESULT=40, SNAP=24, PART=24, FORM=16, REDUCE=72, GIVE=16, COPY=16, SPREAD=208,
             HEARD=16, MIX=16, VEC=16, SCALAR=8, ACT=80, GRAD=40, CLOSED=16, FIGURES=120, GREET=152,
             TERMS=176, DENY=8, PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0, LEND=40)
+WIRE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/WIRE.md")
+
+
+def offsets():
+    """Where the fields of every body and record are: test/wire_doc.sh holds the page to the compiler."""
+    tables, name = {}, None
+    for line in open(WIRE):
+        head = re.match(r"### `?(\w+)`?( \(\d+ bytes\))?$", line)
+        row = re.match(r"\| (\d+) \| \d+ \| (\w+) \| `(\w+)`", line)
+        if head:
+            name = head.group(1)
+        elif row and name:
+            tables.setdefault(name, []).append((int(row.group(1)), row.group(2), row.group(3)))
+    fields = {name: {field: at for at, _, field in rows} for name, rows in tables.items()}
+    for name, rows in tables.items():
+        for at, kind, field in rows:
+            for inner, more in list(fields.get(kind, {}).items()):
+                fields[name][f"{field}.{inner}"] = at + more
+    return {**fields, "SPREAD": fields["PUSH"]}
+
+
+AT = offsets()
 NEW = 0xFFFFFFFF
 NEVER = (1 << 64) - 1  # a clock that is not known
 FRESH, LOCAL, LENT = 64, 16384, 32768
@@ -540,13 +562,14 @@ def wrong_pushes(port, facts, recorded):
         o.update(over)
         return frame("PUSH", b, payload=p, **o)
 
-    def with_u32(at, value):
+    def with_u32(field, value):
+        at = AT["PUSH"][field]
         return body[:at] + struct.pack("<I", value) + body[at + 4:]
 
     c.send(recorded, recorded)
     c.send(push(p=nan * (len(payload) // 4)), push(p=payload[:-4]), push(p=payload + b"0000"), push(p=b""),
-           push(b=with_u32(36, 7)), push(b=with_u32(36, NEW)), push(b=with_u32(32, NEW)), push(b=with_u32(96, NEW)),
-           push(b=with_u32(24, NEW)), push(seq=h["seq"] + 1), push(seq=1 << 63), push(seq=0),
+           push(b=with_u32("ranges", 7)), push(b=with_u32("ranges", NEW)), push(b=with_u32("account.samples", NEW)),
+           push(b=with_u32("account.own_steps", NEW)), push(b=with_u32("account.steps", NEW)), push(seq=h["seq"] + 1), push(seq=1 << 63), push(seq=0),
            push(b=with_link(body, h["seq"] + 1)), push(b=with_link(body, 1 << 63)), push(b=with_link(body, 0)),
            push(shard=7), push(shard=65535), push(view=0), push(view=(1 << 64) - 1), push(from_=NEW), push(from_=2),
            push(flags=NEW ^ LENT), push(flags=2, p=b""), push(flags=256), push(flags=2048))
@@ -832,7 +855,8 @@ class Member(Client):
 
 def with_link(body, number):
     """The body of a PUSH, with another number of its link."""
-    return body[:80] + struct.pack("<Q", number) + body[88:]
+    at = AT["PUSH"]["link"]
+    return body[:at] + struct.pack("<Q", number) + body[at + 8:]
 
 
 def finite_numbers(c, body, size):
@@ -852,9 +876,14 @@ def bad_numbers(port, facts):
     if not check(got, "a member is given the parameters"):
         return c
     size, base = got[0]["payload"], got[1][:16]
-    body = base + struct.pack("<QIIIIfffIdQQQ", 0, 1, 0, 1, 1, 1.0, 1.0, 0.0, 0, 0.0, 1, 1, 1)
-    body += struct.pack("<ffIIII", 0.0, 0.0, 0, 0, 0, 0) + struct.pack("<QII", 0, 1, 0) + bytes(80)
-    told = 0
+    body = bytearray(base + bytes(BODY["PUSH"] - len(base)))
+    for field in ("account.steps", "account.samples", "ranges", "range.count"):
+        struct.pack_into("<I", body, AT["PUSH"][field], 1)
+    for field in ("account.weight", "account.divide"):
+        struct.pack_into("<f", body, AT["PUSH"][field], 1.0)
+    for field in ("number", "clock", "link"):
+        struct.pack_into("<Q", body, AT["PUSH"][field], 1)
+    body, told = bytes(body), 0
     finite_numbers(c, body, size)
     for seq in range(2, 40):
         c.send(c.says("PUSH", with_link(body, seq), seq=seq, payload=struct.pack("<f", float("nan")) * (size // 4)))

@@ -24,7 +24,7 @@ import time
 sys.dont_write_bytecode = True
 from cluster import SLACK, THALWEG, Cluster, main, need, side_by_side
 from false_peers import Frames, Liar, changed
-from hostile import BODY, TYPE, TYPES
+from hostile import AT, BODY, TYPE, TYPES
 
 STUCK = 2.0
 ALLOWED = 3 * STUCK + 15  # seconds in which nothing may move
@@ -127,8 +127,7 @@ class Meddler(Liar):
         kind, dice = TYPES[h["type"] - 1], self.dice
         body = BODY[kind]
         if self.deed == "another round":
-            at = 16 if kind == "PUSH" else 0
-            return changed(whole, at={at: struct.pack("<Q", 10**6)})
+            return changed(whole, at={AT[kind].get("round", 0): struct.pack("<Q", 10**6)})
         rest = len(whole) - 64 - body
         place = dice.choice(["from_", "incarnation", "shard", "flags"] + ["body"] * 4 * (body > 0) +
                             ["payload"] * 2 * (rest > 0))

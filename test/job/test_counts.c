@@ -29,7 +29,7 @@ static void lie(struct tw_context *ctx, struct tw_msg *m)
 	if (m->h.type == seen.about && m->h.type == TW_DONE)
 		m->b.done.samples = (uint64_t)1 << 62;
 	if (m->h.type == seen.about && m->h.type == TW_PUSH)
-		m->b.push.samples = UINT32_MAX;
+		m->b.push.account.samples = UINT32_MAX;
 	seen.world->send(ctx, m);
 }
 

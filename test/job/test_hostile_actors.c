@@ -574,16 +574,16 @@ static void spoil_push(struct stage *s, struct tw_body_push *p)
 {
 	switch (draw(s) % 8) {
 	case 0:
-		p->weight = odd_float(s);
+		p->account.weight = odd_float(s);
 		break;
 	case 1:
-		p->divide = odd_float(s);
+		p->account.divide = odd_float(s);
 		break;
 	case 2:
 		p->rate = odd_float(s);
 		break;
 	case 3:
-		p->drift = odd_float(s);
+		p->account.drift = odd_float(s);
 		break;
 	case 4:
 		p->ranges = (uint32_t)odd_number(s);
@@ -595,7 +595,7 @@ static void spoil_push(struct stage *s, struct tw_body_push *p)
 		p->range[draw(s) % TW_RANGES].count = (uint32_t)odd_number(s);
 		break;
 	default:
-		p->loss = odd_double(s);
+		p->account.loss = odd_double(s);
 	}
 }
 
@@ -1459,12 +1459,13 @@ static void a_false_piece_counts_as_nothing(void **state)
 		if (seed % 6 == 0)
 			x[seed] = seed % 4 ? NAN : -INFINITY;
 		m.h.from = rank;
-		m.b.reduce = (struct tw_body_reduce){ .round = h->slice.round,
-						      .attempt = h->reduce.attempt,
-						      .contributions = seed % 6 == 2 ? 0 : 1,
-						      .weight = seed % 6 == 3 ? INFINITY : 1.0f,
-						      .divide = seed % 6 == 4 ? 1e-40f : 1.0f };
-		m.b.reduce.drift = seed % 6 == 5 ? NAN : 0.0f;
+		m.b.reduce =
+			(struct tw_body_reduce){ .round = h->slice.round,
+						 .attempt = h->reduce.attempt,
+						 .contributions = seed % 6 == 2 ? 0 : 1,
+						 .account.weight = seed % 6 == 3 ? INFINITY : 1.0f,
+						 .account.divide = seed % 6 == 4 ? 1e-40f : 1.0f };
+		m.b.reduce.account.drift = seed % 6 == 5 ? NAN : 0.0f;
 		say_to_replica(&s, p, list[rank].node, &m, x, n);
 		assert_int_equal(h->slice.tally.refused, refused + 1);
 		assert_int_equal(h->reduce.piece[0].next, 4);
@@ -1548,14 +1549,14 @@ static void sums_and_copies_are_believed(void **state)
 	h = (struct shard *)p->actor;
 	for (size_t k = 0; k < 64; k++)
 		x[k] = 5.0f;
-	m.b.reduce = (struct tw_body_reduce){ .round = h->slice.round,
-					      .attempt = h->reduce.attempt,
-					      .chunk = 1,
-					      .whole = 1,
-					      .contributions = 3,
-					      .samples = 12,
-					      .weight = 3.0f,
-					      .divide = 3.0f };
+	m.b.reduce = (struct tw_body_reduce){
+		.round = h->slice.round,
+		.attempt = h->reduce.attempt,
+		.chunk = 1,
+		.whole = 1,
+		.contributions = 3,
+		.account = { .samples = 12, .weight = 3.0f, .divide = 3.0f }
+	};
 	say_to_replica(&s, p, ((const struct tw_member *)(void *)h->reduce.members->data)[1].node,
 		       &m, x, h->reduce.piece[1].n);
 	while (!h->reduce.piece[1].done)
@@ -1600,11 +1601,11 @@ static void nobody_takes_up_the_room_of_others(void **state)
 		open_replicas(&s, k ? &neighbours : &ring, 1 + k);
 		p = until(&s, waits_for_somebody);
 		h = (const struct shard *)p->actor;
-		m.b.reduce = (struct tw_body_reduce){ .attempt = UINT32_MAX,
-						      .round = UINT64_MAX,
-						      .contributions = 1,
-						      .weight = 1.0f,
-						      .divide = 1.0f };
+		m.b.reduce =
+			(struct tw_body_reduce){ .attempt = UINT32_MAX,
+						 .round = UINT64_MAX,
+						 .contributions = 1,
+						 .account = { .weight = 1.0f, .divide = 1.0f } };
 		for (int i = 0; i < 10000; i++)
 			say_to_replica(&s, p, 2, &m, x, h->slice.n);
 		most = h->reduce.earlies;

@@ -177,7 +177,7 @@ static void exchanged(struct follow *f, const struct tw_note *n)
 	if (f->seq[n->slot][n->shard] == n->seq)
 		return; /* another range of the same */
 	f->seq[n->slot][n->shard] = n->seq;
-	f->sent[n->slot][n->shard] += n->push->own_steps;
+	f->sent[n->slot][n->shard] += n->push->account.own_steps;
 	then = f->computed[f->sent[n->slot][n->shard] - 1][n->slot][n->shard];
 	f->exchanges++;
 	if (base < then || base > now)
@@ -189,7 +189,7 @@ static void exchanged(struct follow *f, const struct tw_note *n)
 	for (size_t i = from; i < to; i++) {
 		struct own *own = &f->own[n->slot][i];
 
-		for (uint32_t k = 0; k < n->push->own_steps; k++)
+		for (uint32_t k = 0; k < n->push->account.own_steps; k++)
 			own_step(f->kind, own, f->curvature[i]);
 		centre_at(f, now + 1)[i] -= own_exchange(own, centre_at(f, base)[i]);
 	}

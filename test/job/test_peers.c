@@ -39,8 +39,8 @@ static void shard_hears(struct tw_actor *a, struct tw_context *ctx, struct tw_ms
 		assert_true(r < ROUNDS && m->h.from < PEERS);
 		assert_int_equal(m->h.payload, (border[1] - border[0]) * sizeof(float));
 		memcpy(pushed.v[r][m->h.from] + border[0], tw_msg_payload(m), m->h.payload);
-		pushed.weight[r][m->h.from] = m->b.push.weight;
-		pushed.divide[r][m->h.from] = m->b.push.divide;
+		pushed.weight[r][m->h.from] = m->b.push.account.weight;
+		pushed.divide[r][m->h.from] = m->b.push.account.divide;
 	}
 	tw_shard_class.message(a, ctx, m);
 }

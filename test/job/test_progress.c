@@ -105,7 +105,7 @@ static void skipped_gradients_are_said_and_end_the_run(void **state)
 				      .crew.workers = 4,
 				      .traffic.delta = true };
 	const struct tw_log log = { .sink = listen, .level = TW_INFO };
-	struct tw_body_push push = { .own_steps = 3, .drift = 2, .skipped = 1 };
+	struct tw_body_push push = { .account = { .own_steps = 3, .drift = 2, .skipped = 1 } };
 	struct tw_note n = { .kind = TW_NOTE_APPLY, .push = &push };
 	struct tw_watch w;
 
@@ -113,7 +113,7 @@ static void skipped_gradients_are_said_and_end_the_run(void **state)
 	w.log = &log;
 	said[0] = 0;
 	note(&w, n);
-	push.drift = 4;
+	push.account.drift = 4;
 	note(&w, n);
 	n.from = 1; /* another range of it */
 	note(&w, n);
@@ -123,13 +123,13 @@ static void skipped_gradients_are_said_and_end_the_run(void **state)
 	assert_string_equal(said,
 			    "1 a worker skipped a gradient that is not finite; is update.rate "
 			    "too large?\n");
-	push.own_steps = 0;
-	push.skipped = 4; /* of 4 workers: 4 * 4 + 16 in a row are too many */
+	push.account.own_steps = 0;
+	push.account.skipped = 4; /* of 4 workers: 4 * 4 + 16 in a row are too many */
 	for (uint32_t k = 0; k < 7; k++)
 		note(&w, n);
-	push.own_steps = 1;
+	push.account.own_steps = 1;
 	note(&w, n);
-	push.own_steps = 0;
+	push.account.own_steps = 0;
 	for (uint32_t k = 0; k < 7; k++) {
 		note(&w, n);
 		n.shard = 1; /* the other shards say the same */

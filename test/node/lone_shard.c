@@ -108,17 +108,16 @@ struct tw_msg lone_push(const struct lone_shard *l, uint32_t slot, uint32_t inca
 
 	m.h.seq = seq;
 	m.h.flags = TW_FLAG_ANSWER;
-	m.b.push = (struct tw_body_push){ .base = l->shard->slice.version,
-					  .round = l->shard->slice.round,
-					  .steps = 1,
-					  .samples = 1,
-					  .ranges = 1,
-					  .weight = 1.0f,
-					  .divide = 1.0f,
-					  .number = seq,
-					  .clock = seq,
-					  .link = seq,
-					  .range = { { .from = seq % 1000, .count = 1 } } };
+	m.b.push = (struct tw_body_push){
+		.base = l->shard->slice.version,
+		.round = l->shard->slice.round,
+		.account = { .steps = 1, .samples = 1, .weight = 1.0f, .divide = 1.0f },
+		.ranges = 1,
+		.number = seq,
+		.clock = seq,
+		.link = seq,
+		.range = { { .from = seq % 1000, .count = 1 } }
+	};
 	m.payload = payload;
 	m.h.payload = (uint32_t)payload->bytes;
 	return m;

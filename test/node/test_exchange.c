@@ -125,7 +125,7 @@ static void what_was_dropped_is_to_be_done_again(void **state)
 {
 	struct fixture f;
 	const struct tw_body_push body = { .ranges = 2,
-					   .samples = 7,
+					   .account.samples = 7,
 					   .range = { { 10, 4, 1 }, { 20, 3, 2 } } };
 
 	open_it(&f, tw_codec_find("fp32"));

@@ -44,13 +44,12 @@ static struct contribution contribution(uint64_t nth, uint64_t from, uint32_t co
 	assert_non_null(c.block);
 	draw_floats(tw_block_floats(c.block), ALL, 100 + nth);
 	c.g = tw_block_floats(c.block);
-	c.push = (struct tw_body_push){ .steps = 1,
-					.samples = count,
-					.ranges = 1,
-					.weight = 1.0f,
-					.divide = 1.0f,
-					.rate = 0.05f,
-					.range = { { .from = from, .count = count } } };
+	c.push = (struct tw_body_push){
+		.account = { .steps = 1, .samples = count, .weight = 1.0f, .divide = 1.0f },
+		.ranges = 1,
+		.rate = 0.05f,
+		.range = { { .from = from, .count = count } }
+	};
 	return c;
 }
 
@@ -357,7 +356,8 @@ static void staged_parts_are_the_update(void **state)
 			c.g = NULL;
 			c.parts = 2;
 			c.part = part;
-			c.push.weight = c.push.divide = of.push.weight = of.push.divide = 3.0f;
+			c.push.account.weight = c.push.account.divide = of.push.account.weight =
+				of.push.account.divide = 3.0f;
 			for (int i = 0; i < (k % 3 == 2 ? 1 : 2); i++) {
 				of.part = &part[i];
 				/* the buffers in the second one are left to the commit */
@@ -537,7 +537,7 @@ static void a_vector_in_parts_gives_the_same_update(void **state)
 			struct contribution *one = &whole, *other = &scattered;
 			struct slice_part part[5];
 
-			whole.push.weight = whole.push.divide = 2.0f;
+			whole.push.account.weight = whole.push.account.divide = 2.0f;
 			scatter(&whole, cuts[nth], parts[nth], part, &scattered);
 			assert_int_equal(tw_slice_update_commit(&a, &quiet, &one, 1, 3), TW_OK);
 			assert_int_equal(tw_slice_update_commit(&b, &quiet, &other, 1, 3), TW_OK);
@@ -720,7 +720,7 @@ static void only_a_plain_line_takes_sparse(void **state)
 		      { "bsp", "none", "sgd", "topk", 1, NAN, false } };
 
 	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-		struct tw_body_push push = { .divide = cases[k].divide };
+		struct tw_body_push push = { .account.divide = cases[k].divide };
 		struct small_plan p;
 		struct slice s;
 

@@ -392,10 +392,12 @@ enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct c
  * or not finite; `to` is rubbish then. */
 enum tw_status tw_shard_decode(const struct shard *s, const uint8_t *bytes, size_t len, float *to,
 			       size_t *values);
-/* What the codec made of it is counted. */
-void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const struct tw_msg *m);
+/* What the codec made of it is counted: so many values were sent. */
+void tw_shard_count_bytes(struct shard *s, const struct tw_msg *m, size_t values);
 /* May a contribution have this weight, or be divided by it? */
 bool tw_shard_is_share(float x);
+/* Can one or several contributions say this of themselves?  Weight and divide are left aside. */
+bool tw_shard_is_account(const struct tw_account *a);
 /* What the numbers of a slice must be, from any sender. */
 bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p);
 /* How many updates of others the slice is behind.  Of a replica that only counts what others apply:
@@ -664,10 +666,10 @@ static inline void tw_shard_owes(struct shard *s, struct shard_worker *g,
 				 const struct contribution *c)
 {
 	if (c->incarnation == g->incarnation) {
-		tw_shard_worker_owes(s, g, c->push.residual);
+		tw_shard_worker_owes(s, g, c->push.account.residual);
 	} else if (c->incarnation == g->other.incarnation) {
-		tw_shard_lose(s, g->other.residual, c->push.residual);
-		g->other.residual = c->push.residual;
+		tw_shard_lose(s, g->other.residual, c->push.account.residual);
+		g->other.residual = c->push.account.residual;
 	}
 }
 /* What this life of another replica's worker owes after a contribution that counts. */

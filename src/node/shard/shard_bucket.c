@@ -134,7 +134,7 @@ static void close_sums(struct shard *s)
 		b->at[k] = b->at[first];
 		b->at[first++] = c;
 		if (keeps(s) == TW_KEEP_BY_WORKER)
-			c->push.weight = 1.0f;
+			c->push.account.weight = 1.0f;
 		*sum_of(s, c->slot) = (struct shard_sum){ .of = NULL };
 	}
 	b->kept = (struct tw_collected){ .count = 0 };

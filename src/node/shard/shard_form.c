@@ -152,13 +152,13 @@ static struct tw_body_reduce round_has(const struct shard *s, const struct shard
 	if (!tw_reduce_mixes(s, r) && (r->piece[0].at || r->piece[0].staged))
 		return has;
 	has = own ? tw_reduce_of_contribution(own).has
-		  : (struct tw_body_reduce){ .weight = 1.0f, .divide = 1.0f };
-	has.contributions = has.samples = 0;
-	has.steps = (uint32_t)m->b.commit.steps;
+		  : (struct tw_body_reduce){ .account = { .weight = 1.0f, .divide = 1.0f } };
+	has.contributions = has.account.samples = 0;
+	has.account.steps = (uint32_t)m->b.commit.steps;
 	for (uint32_t k = 0; k < r->peers; k++)
 		has.contributions += tw_reduce_members(r)[k].state == TW_LIVE;
 	for (uint32_t k = 0; k < m->b.commit.count; k++)
-		has.samples += (uint32_t)(span[k].to - span[k].from);
+		has.account.samples += (uint32_t)(span[k].to - span[k].from);
 	return has;
 }
 
@@ -166,9 +166,9 @@ static struct tw_body_reduce round_has(const struct shard *s, const struct shard
 static float drift_of(const struct tw_body_reduce *has, uint32_t k)
 {
 	if (k == 0)
-		return has->contributions < 2 ? has->drift : has->drift_most;
+		return has->contributions < 2 ? has->account.drift : has->drift_most;
 	return k < has->contributions
-		       ? (has->drift - has->drift_most) / (float)(has->contributions - 1)
+		       ? (has->account.drift - has->drift_most) / (float)(has->contributions - 1)
 		       : 0.0f;
 }
 
@@ -204,13 +204,14 @@ static enum tw_status put_books(struct shard *s, struct shard_reduce *r, const s
 			who++;
 		c->slot = tw_reduce_members(r)[who < r->peers ? who : r->rank].slot;
 		c->incarnation = tw_reduce_members(r)[who < r->peers ? who : r->rank].incarnation;
-		if (r->owed && who < r->peers)
-			c->push.residual = r->owed[who];
-		who += who < r->peers;
 		c->push.base = s->slice.version;
 		c->push.round = s->slice.round;
-		c->push.weight = has.weight;
-		c->push.divide = has.divide;
+		c->push.account = k ? (struct tw_account){ .weight = has.account.weight,
+							   .divide = has.account.divide }
+				    : has.account;
+		c->push.account.drift = drift_of(&has, k);
+		c->push.account.residual = r->owed && who < r->peers ? r->owed[who] : 0.0f;
+		who += who < r->peers;
 		for (uint32_t i = k * TW_RANGES; i < spans && i < (k + 1) * TW_RANGES; i++)
 			c->push.range[c->push.ranges++] =
 				(struct tw_range){ .from = span[i].from,
@@ -223,13 +224,7 @@ static enum tw_status put_books(struct shard *s, struct shard_reduce *r, const s
 				c->g = own->g;
 				c->values = s->slice.trainable;
 			}
-			c->push.samples = has.samples;
-			c->push.steps = has.steps;
-			c->push.loss = has.loss;
-			c->push.own_steps = has.own_steps;
-			c->push.skipped = has.skipped;
 		}
-		c->push.drift = drift_of(&has, k);
 		tw_bucket_add(s, c);
 	}
 	return TW_OK;

@@ -43,9 +43,10 @@ static void add_gradient(struct shard *s, const struct tw_msg *m)
 	const float rate = b->rate; /* that it was told: what is applied is counted elsewhere */
 	_Atomic uint32_t *w = (_Atomic uint32_t *)p->w->data;
 
-	add_shared(w, g, -rate / b->divide, p->trainable);
+	add_shared(w, g, -rate / b->account.divide, p->trainable);
 	add_shared(w + p->trainable, g + p->trainable,
-		   1.0f / (b->divide * (float)(s->plan->crew.workers)), p->n - p->trainable);
+		   1.0f / (b->account.divide * (float)(s->plan->crew.workers)),
+		   p->n - p->trainable);
 }
 
 static void relay(struct tw_context *ctx, const struct tw_msg *m)

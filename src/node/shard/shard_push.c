@@ -19,18 +19,22 @@ bool tw_shard_is_share(float x)
 	return x >= 1e-12f && x <= 1e12f;
 }
 
+bool tw_shard_is_account(const struct tw_account *a)
+{
+	return a->drift >= 0.0f && a->drift <= FLT_MAX && a->residual >= 0.0f &&
+	       a->residual <= FLT_MAX && a->own_steps <= a->steps && a->skipped <= a->steps &&
+	       a->steps <= a->samples;
+}
+
 bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p)
 {
 	const uint64_t positions = s->plan->dealing.positions;
 	uint64_t samples = 0;
 
-	if (p->ranges > TW_RANGES || !tw_shard_is_share(p->weight) || !tw_shard_is_share(p->divide))
+	if (p->ranges > TW_RANGES || !tw_shard_is_share(p->account.weight) ||
+	    !tw_shard_is_share(p->account.divide) || !tw_shard_is_account(&p->account))
 		return false;
-	if (!(p->rate >= 0.0f && p->rate <= 2 * s->slice.rate_max))
-		return false;
-	if (!(p->drift >= 0.0f && p->drift <= FLT_MAX) ||
-	    !(p->residual >= 0.0f && p->residual <= FLT_MAX) || p->own_steps > p->steps ||
-	    p->skipped > p->steps || p->lanes > s->members.lanes)
+	if (!(p->rate >= 0.0f && p->rate <= 2 * s->slice.rate_max) || p->lanes > s->members.lanes)
 		return false;
 	for (uint32_t k = 0; k < p->ranges; k++) {
 		if (p->range[k].from > positions || !p->range[k].count ||
@@ -38,7 +42,7 @@ bool tw_shard_plausible(const struct shard *s, const struct tw_body_push *p)
 			return false;
 		samples += p->range[k].count;
 	}
-	return p->samples == samples && p->steps <= samples;
+	return p->account.samples == samples;
 }
 
 uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p)
@@ -82,7 +86,7 @@ void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
 					.slot = tw_shard_slot(s, slot),
 					.seq = tw_shard_worker(s, slot)->seq,
 					.from = push->range[0].from,
-					.count = push->samples });
+					.count = push->account.samples });
 }
 
 /* --- replies -------------------------------------------------------------------------------- */
@@ -168,7 +172,7 @@ static void await_faulty(struct shard *s, struct tw_context *ctx, const struct t
 	*c = said_of(m);
 	c->closed = m->b.push.link <= tw_shard_worker(s, c->slot)->link;
 	if (!tw_shard_plausible(s, &c->push))
-		c->push.ranges = c->push.samples = 0;
+		c->push.ranges = c->push.account.samples = 0;
 	c->flags = m->h.flags;
 	c->fault = (uint8_t)fault;
 	if (!c->closed && fault == FAULT_FENCED && !tw_verdict_open(tw_shard_worker(s, c->slot))) {
@@ -407,8 +411,8 @@ static enum tw_status bring(struct shard *s, const struct tw_msg *m, struct cont
 	c->g = g->last->g;
 	/* the gradient of then: it is as old, and as large */
 	c->push.base = g->last->push.base;
-	c->push.weight = g->last->push.weight;
-	c->push.divide = g->last->push.divide;
+	c->push.account.weight = g->last->push.account.weight;
+	c->push.account.divide = g->last->push.account.divide;
 	return TW_OK;
 }
 
@@ -450,7 +454,7 @@ static void pass_over(struct shard *s, struct tw_context *ctx, struct contributi
 						.value = s->slice.version.incarnation,
 						.count = c->push.range[k].count });
 	s->slice.tally.dropped_pushes++;
-	s->slice.tally.dropped_samples += c->push.samples;
+	s->slice.tally.dropped_samples += c->push.account.samples;
 	tw_bucket_give_back(s, c);
 }
 
@@ -566,7 +570,7 @@ void tw_shard_settle(struct shard *s, struct tw_context *ctx, struct contributio
 }
 
 /* What the codec made of it; a push without a payload brings nothing. */
-void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const struct tw_msg *m)
+void tw_shard_count_bytes(struct shard *s, const struct tw_msg *m, size_t values)
 {
 	struct tw_tally *t = &s->slice.tally;
 
@@ -576,7 +580,7 @@ void tw_shard_count_bytes(struct shard *s, const struct contribution *c, const s
 	t->up_raw += s->slice.n * sizeof(float);
 	t->up_encoded += m->h.payload;
 	t->up_values += s->slice.trainable;
-	t->up_sent += c->values;
+	t->up_sent += values;
 }
 
 /* TW_BAD_BYTES: it is not finite, and stays the caller's.  TW_REFUSED: it was refused. */
@@ -593,7 +597,7 @@ static enum tw_status accept_push(struct shard *s, struct tw_context *ctx, struc
 			return st;
 		tw_shard_forget_sent(s, g, c->push.base.n);
 	}
-	tw_shard_count_bytes(s, c, m);
+	tw_shard_count_bytes(s, m, c->values);
 	if (g->strikes.count)
 		tw_shard_worker_strike(s, g, 0);
 	if (tw_shard_rounds(s))

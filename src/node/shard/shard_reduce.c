@@ -179,15 +179,8 @@ static void hold_input(struct shard_piece *p, const struct reduce_input *in, boo
 void tw_reduce_count(struct tw_body_reduce *has, const struct tw_body_reduce *of)
 {
 	has->contributions += of->contributions;
-	has->steps += of->steps;
-	has->samples += of->samples;
-	has->own_steps += of->own_steps;
-	has->skipped += of->skipped;
-	has->drift += of->drift;
 	has->drift_most = fmaxf(has->drift_most, of->drift_most);
-	has->weight += of->weight;
-	has->divide = has->weight;
-	has->loss += of->loss;
+	tw_account_add(&has->account, &of->account);
 }
 
 /* Where the sum of what is held and of what comes is made: over one of them if nobody else reads
@@ -230,7 +223,8 @@ static enum tw_status judge(struct shard *s, struct shard_piece *p, const struct
 static enum tw_status add(struct shard *s, struct shard_reduce *r, struct shard_piece *p,
 			  const struct reduce_input *in)
 {
-	const float before = p->has.weight / p->has.divide, share = in->has.weight / in->has.divide;
+	const float before = p->has.account.weight / p->has.account.divide;
+	const float share = in->has.account.weight / in->has.account.divide;
 	struct reduce_input x = *in;
 	struct tw_block *block;
 	enum tw_status st;
@@ -295,7 +289,8 @@ static enum tw_status add_coded(struct shard *s, struct shard_reduce *r, struct 
 				const struct shard_arrival *a)
 {
 	const uint8_t *bytes = a->block->data + a->at;
-	const bool ones = p->has.weight == p->has.divide && a->body.weight == a->body.divide;
+	const bool ones = p->has.account.weight == p->has.account.divide &&
+			  a->body.account.weight == a->body.account.divide;
 	struct tw_block *b;
 	enum tw_status st;
 	size_t values;
@@ -325,24 +320,14 @@ const struct contribution *tw_reduce_own(const struct shard *s, const struct sha
 
 struct reduce_input tw_reduce_of_contribution(const struct contribution *c)
 {
-	const struct tw_body_push *b = &c->push;
-
 	return (struct reduce_input){ .of = c,
 				      .block = c->block,
 				      .at = c->g,
 				      .unchecked = c->unchecked,
 				      .own = true,
 				      .has = { .contributions = 1,
-					       .steps = b->steps,
-					       .samples = b->samples,
-					       .own_steps = b->own_steps,
-					       .skipped = b->skipped,
-					       .weight = b->weight,
-					       .divide = b->divide,
-					       .drift = b->drift,
-					       .drift_most = b->drift,
-					       .residual = b->residual,
-					       .loss = b->loss } };
+					       .drift_most = c->push.account.drift,
+					       .account = c->push.account } };
 }
 
 /* (7), (8); false: it is not here yet. */
@@ -364,7 +349,7 @@ bool tw_reduce_input(const struct shard *s, const struct shard_reduce *r, struct
 			.block = b,
 			.at = tw_block_floats(b),
 			.unchecked = tw_reduce_averages(r), /* (13) */
-			.has = { .contributions = 1, .weight = 1.0f, .divide = 1.0f }
+			.has = { .contributions = 1, .account = { .weight = 1.0f, .divide = 1.0f } }
 		};
 	return b;
 }
@@ -403,7 +388,7 @@ static enum tw_status receive(struct shard *s, struct shard_reduce *r, struct sh
 		const enum tw_status st = a->coded ? add_coded(s, r, p, a) : add(s, r, p, &in);
 
 		if (st == TW_OK && r->owed)
-			r->owed[a->rank] = a->body.residual;
+			r->owed[a->rank] = a->body.account.residual;
 		s->slice.tally.refused += st == TW_BAD_BYTES; /* (10) */
 		return st == TW_BAD_BYTES ? TW_OK : st;
 	}
@@ -430,9 +415,7 @@ static bool gives(const struct shard *s, const struct shard_reduce *r, const str
 static void stage(struct shard *s, const struct shard_reduce *r, struct shard_piece *p)
 {
 	const struct slice_part part = { p->from, p->n, p->at };
-	struct contribution c = { .part = &part,
-				  .parts = 1,
-				  .push = { .weight = p->has.weight, .divide = p->has.divide } };
+	struct contribution c = { .part = &part, .parts = 1, .push.account = p->has.account };
 
 	if (!p->at || !tw_slice_update_stage_part(&s->slice, &c) || gives(s, r, p))
 		return;
@@ -469,7 +452,7 @@ static enum tw_status add_own(struct shard *s, struct shard_reduce *r, struct sh
 		return TW_ABSENT;
 	own.at += p->from;
 	if (r->owed)
-		r->owed[r->rank] = own.has.residual;
+		r->owed[r->rank] = own.has.account.residual;
 	return add(s, r, p, &own);
 }
 
@@ -555,9 +538,10 @@ static void tell(struct shard *s, const struct shard_reduce *r, struct tw_contex
 {
 	const struct contribution *own =
 		tw_reduce_mixes(s, r) && r->pieces && r->contributes ? tw_reduce_own(s, r) : NULL;
-	const struct tw_body_reduce has = own         ? tw_reduce_of_contribution(own).has
-					  : r->pieces ? r->piece[0].has
-						      : (struct tw_body_reduce){ .steps = 0 };
+	const struct tw_body_reduce has = own ? tw_reduce_of_contribution(own).has
+					  : r->pieces
+						  ? r->piece[0].has
+						  : (struct tw_body_reduce){ .contributions = 0 };
 	struct tw_msg *m;
 
 	if (!r->pieces || r->left || (tw_reduce_mixes(s, r) && r->contributes && !own))
@@ -569,9 +553,9 @@ static void tell(struct shard *s, const struct shard_reduce *r, struct tw_contex
 	m->b.have = (struct tw_body_have){ .round = s->slice.round,
 					   .slot = tw_reduce_members(r)[r->rank].slot,
 					   .incarnation = tw_reduce_members(r)[r->rank].incarnation,
-					   .samples = has.samples,
-					   .steps = has.steps,
-					   .loss = has.loss,
+					   .samples = has.account.samples,
+					   .steps = has.account.steps,
+					   .loss = has.account.loss,
 					   .attempt = r->attempt,
 					   .rate = tw_slice_rate(&s->slice) };
 	tw_send(ctx, m);
@@ -594,7 +578,7 @@ struct tw_block *tw_reduce_mean(struct shard *s, const struct shard_reduce *r)
 		float *mean = tw_block_floats(b) + p->from;
 
 		if (p->at)
-			tw_vec_scale_to(mean, 1.0f / p->has.divide, p->at, p->n);
+			tw_vec_scale_to(mean, 1.0f / p->has.account.divide, p->at, p->n);
 		else
 			tw_vec_fill(mean, NAN, p->n); /* (13) */
 	}

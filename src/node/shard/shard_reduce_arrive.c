@@ -18,23 +18,19 @@ static bool plausible(const struct shard *s, const struct shard_reduce *r,
 		      const struct tw_body_reduce *b)
 {
 	const float count = (float)b->contributions;
-	const uint64_t positions = s->plan->dealing.positions;
+	const struct tw_account *a = &b->account;
 
 	if (!b->contributions || b->contributions > r->peers)
 		return false;
-	if (tw_shard_is_loose(s) ? b->weight != count || b->divide != count
+	if (tw_shard_is_loose(s) ? a->weight != count || a->divide != count
 	    : b->contributions == 1
-		    ? !tw_shard_is_share(b->weight) || !tw_shard_is_share(b->divide)
-		    : b->weight != b->divide || !tw_shard_is_share(b->weight / count))
+		    ? !tw_shard_is_share(a->weight) || !tw_shard_is_share(a->divide)
+		    : a->weight != a->divide || !tw_shard_is_share(a->weight / count))
 		return false;
-	if (!(b->drift >= 0.0f && b->drift <= FLT_MAX) ||
-	    !(b->drift_most >= 0.0f && b->drift_most <= FLT_MAX))
-		return false;
-	if (!(b->residual >= 0.0f && b->residual <= FLT_MAX) ||
+	if (!(b->drift_most >= 0.0f && b->drift_most <= FLT_MAX) ||
 	    (tw_plan_gathers(s->plan) && b->contributions != 1))
 		return false;
-	return b->samples <= positions && b->steps <= b->samples && b->own_steps <= b->steps &&
-	       b->skipped <= b->steps;
+	return a->samples <= s->plan->dealing.positions && tw_shard_is_account(a);
 }
 
 /* Nobody adds what is not finite.  A whole sum of a round may be too large for a float; that of a

@@ -5,8 +5,8 @@
  *      to add: it adds zeros.  So does one whose contribution is not finite; it says so by never
  *      finishing, as (9) of shard_reduce.c wants it.
  *  (b) beside the vector travels a record for each replica, in which only that replica writes: the
- *      sum has all of them as they were.  Integers go as halves of 16 bits and doubles as three
- *      floats, so that no digit is lost. */
+ *      sum has all of them as they were.  Each 16 bits of it go as one float, so that no digit is
+ *      lost. */
 #include "node/shard/shard_reduce.h"
 #include "vec/vec.h"
 
@@ -15,58 +15,30 @@
 /* What has become of asking: the piece's `next`. */
 enum { LIBRARY_IDLE, LIBRARY_ASKED, LIBRARY_HAS, LIBRARY_VOID };
 
-#define WHOLES 5 /* whole numbers of a record */
-#define FLOATS 4
-#define REALS  1 /* doubles */
-#define RECORD (2 * WHOLES + FLOATS + 3 * REALS)
+/* What is said of a contribution: the rest of the body, from here on. */
+#define FIRST  offsetof(struct tw_body_reduce, contributions)
+#define RECORD ((sizeof(struct tw_body_reduce) - FIRST) / sizeof(uint16_t))
 
 /* --- records ------------------------------------------------------------------------------ */
 
 static void write_record(float *out, const struct tw_body_reduce *h)
 {
-	const uint32_t whole[WHOLES] = { h->contributions, h->steps, h->samples, h->own_steps,
-					 h->skipped };
-	const float single[FLOATS] = { h->weight, h->divide, h->drift, h->drift_most };
-	const double real[REALS] = { h->loss };
+	uint16_t half[RECORD];
 
-	for (int k = 0; k < WHOLES; k++) {
-		*out++ = (float)(whole[k] >> 16);
-		*out++ = (float)(whole[k] & 0xffff);
-	}
-	memcpy(out, single, sizeof single);
-	out += FLOATS;
-	for (int k = 0; k < REALS; k++) {
-		double rest = real[k];
-
-		for (int i = 0; i < 3; i++) {
-			*out = (float)rest;
-			rest -= (double)*out++;
-		}
-	}
+	memcpy(half, (const uint8_t *)h + FIRST, sizeof half);
+	for (size_t k = 0; k < RECORD; k++)
+		out[k] = (float)half[k];
 }
 
 static struct tw_body_reduce read_record(const float *in)
 {
-	uint32_t whole[WHOLES];
-	double real[REALS];
-	float single[FLOATS];
+	struct tw_body_reduce h = { .contributions = 0 };
+	uint16_t half[RECORD];
 
-	for (int k = 0; k < WHOLES; k++, in += 2)
-		whole[k] = (uint32_t)in[0] << 16 | (uint32_t)in[1];
-	memcpy(single, in, sizeof single);
-	in += FLOATS;
-	for (int k = 0; k < REALS; k++, in += 3)
-		real[k] = (double)in[0] + (double)in[1] + (double)in[2];
-	return (struct tw_body_reduce){ .contributions = whole[0],
-					.steps = whole[1],
-					.samples = whole[2],
-					.own_steps = whole[3],
-					.skipped = whole[4],
-					.weight = single[0],
-					.divide = single[1],
-					.drift = single[2],
-					.drift_most = single[3],
-					.loss = real[0] };
+	for (size_t k = 0; k < RECORD; k++)
+		half[k] = (uint16_t)in[k];
+	memcpy((uint8_t *)&h + FIRST, half, sizeof half);
+	return h;
 }
 
 /* Of all replicas, in the order of ranks. */
@@ -85,7 +57,7 @@ static struct tw_body_reduce read_all(const struct shard_reduce *r, const float 
 			all = one;
 	}
 	/* shares are in the sum already */
-	all.divide = all.weight;
+	all.account.divide = all.account.weight;
 	return all;
 }
 
@@ -100,7 +72,7 @@ static uint64_t key_of(const struct shard *s, const struct shard_reduce *r)
 static enum tw_status ask(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
 			  const struct shard_piece *p, const struct reduce_input *in)
 {
-	const float share = in ? in->has.weight / in->has.divide : 0.0f;
+	const float share = in ? in->has.account.weight / in->has.account.divide : 0.0f;
 	struct tw_sum sum = { .channel = s->index,
 			      .key = key_of(s, r),
 			      .n = p->n,

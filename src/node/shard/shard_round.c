@@ -36,9 +36,9 @@ static bool is_whole(const struct shard *s, const struct contribution *c, struct
 
 		if (!one || one->push.lanes != c->push.lanes)
 			return false;
-		out->samples = (l ? out->samples : 0) + one->push.samples;
-		out->steps = (l ? out->steps : 0) + one->push.steps;
-		out->loss = (l ? out->loss : 0) + one->push.loss;
+		out->samples = (l ? out->samples : 0) + one->push.account.samples;
+		out->steps = (l ? out->steps : 0) + one->push.account.steps;
+		out->loss = (l ? out->loss : 0) + one->push.account.loss;
 	}
 	return true;
 }
@@ -49,9 +49,9 @@ void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contrib
 	struct tw_body_have have = { .round = c->push.round,
 				     .slot = tw_shard_slot(s, c->slot),
 				     .incarnation = c->incarnation,
-				     .samples = c->push.samples,
-				     .steps = c->push.steps,
-				     .loss = c->push.loss };
+				     .samples = c->push.account.samples,
+				     .steps = c->push.account.steps,
+				     .loss = c->push.account.loss };
 	struct tw_msg *m;
 
 	if (!(flags & TW_FLAG_REFUSED) && !is_whole(s, c, &have))

@@ -373,8 +373,8 @@ static bool apply(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 		return false;
 	}
 	if (tw_plan_spreads(s->plan)) /* else there are none */
-		tw_shard_count_bytes(s, c, m);
-	s->spread.peer[m->h.from].residual = c->push.residual;
+		tw_shard_count_bytes(s, m, c->values);
+	s->spread.peer[m->h.from].residual = c->push.account.residual;
 	s->slice.quiet = true; /* the replica of its own worker tells of it */
 	tw_bucket_add(s, c);
 	tw_bucket_flush(s, ctx);

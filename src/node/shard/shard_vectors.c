@@ -96,19 +96,11 @@ static void record(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 {
 	struct slice *p = &s->slice;
 	const struct tw_range *r = &m->b.push.range[0];
-	struct tw_tally *t = &p->tally;
 
 	if (tw_spans_add(&p->history.applied, r->from, r->from + r->count, NULL) != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
-	p->history.contributions++;
-	t->contributions++;
-	t->steps += m->b.push.steps;
-	t->samples += r->count;
-	t->up_slices++;
-	t->up_raw += p->n * sizeof(float);
-	t->up_encoded += m->h.payload;
-	t->up_values += p->trainable;
-	t->up_sent += p->trainable;
+	tw_slice_count(p, &m->b.push.account);
+	tw_shard_count_bytes(s, m, p->trainable);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_APPLY,
 					.shard = s->index,
 					.slot = m->h.from,
@@ -153,7 +145,8 @@ void tw_shard_portion(struct shard *s, struct tw_context *ctx, const struct tw_m
 		acknowledge(s, ctx, m, false, TW_FLAG_DROPPED);
 		return;
 	}
-	tw_vectors_fold(&s->slice, portion, m->payload, (const float *)tw_msg_payload(m), p->loss);
+	tw_vectors_fold(&s->slice, portion, m->payload, (const float *)tw_msg_payload(m),
+			p->account.loss);
 	record(s, ctx, m);
 	acknowledge(s, ctx, m, true, 0);
 }

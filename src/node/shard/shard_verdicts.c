@@ -63,7 +63,7 @@ static void tell(struct shard *s, struct tw_context *ctx, const struct contribut
 	m->b.have = (struct tw_body_have){ .round = s->round.verdicts,
 					   .slot = tw_shard_slot(s, c->slot),
 					   .incarnation = c->incarnation,
-					   .samples = c->push.samples,
+					   .samples = c->push.account.samples,
 					   .steps = own < UINT32_MAX ? (uint32_t)own : UINT32_MAX,
 					   .attempt = behind(s, c) };
 	tw_send(ctx, m);

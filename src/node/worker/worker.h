@@ -111,12 +111,10 @@ struct worker_building {
 	struct tw_block *sum;   /* gradients of several steps, summed ... */
 	uint32_t summed;        /* ... so many (send: delta: own steps) */
 	struct tw_range range[TW_RANGES];
-	uint32_t ranges, samples, steps;
-	uint32_t own_steps, skipped; /* send: delta: of these steps, the first made, the last not */
-	double loss;
-	float drift;          /* send: delta: of what is pushed now */
-	double nominal;       /* samples of a full batch */
-	uint64_t round;       /* of what was computed last */
+	uint32_t ranges;
+	struct tw_account account; /* without weight and divide; drift: of the last push */
+	double nominal;            /* samples of a full batch */
+	uint64_t round;            /* of what was computed last */
 	uint64_t cycle;       /* gradients (send: delta: pushes) made: push and fetch count these */
 	bool elastic_due;     /* parameters are to be read, and the difference from them pushed */
 	uint32_t own;         /* own contributions already in the local parameters ... */

@@ -30,8 +30,8 @@ static bool codec_remembers(const struct worker *w)
 
 static void forget_ranges(struct worker_building *b)
 {
-	b->ranges = b->samples = b->steps = b->own_steps = b->skipped = 0;
-	b->loss = 0;
+	b->ranges = 0;
+	b->account = (struct tw_account){ .drift = b->account.drift };
 }
 
 void tw_worker_forget_group(struct worker_building *b)
@@ -109,21 +109,16 @@ static uint64_t round_of(const struct worker *w)
 static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 {
 	const struct worker_building *b = &w->building;
-	struct tw_body_push body = { .steps = b->steps,
+	struct tw_body_push body = { .round = round_of(w),
+				     .account = b->account,
 				     .own = w->kept.parameters ? b->own : 0,
-				     .samples = b->samples,
 				     .ranges = b->ranges,
-				     .weight = weight,
-				     .divide = divide,
 				     .count = state_count(w),
-				     .drift = tw_worker_deltas(w) ? b->drift : 0.0f,
-				     .own_steps = b->own_steps,
-				     .skipped = b->skipped,
-				     .lanes = w->stage ? tw_stage_pushers(w) : 0,
-				     .loss = b->loss };
+				     .lanes = w->stage ? tw_stage_pushers(w) : 0 };
 
+	body.account.weight = weight;
+	body.account.divide = divide;
 	memcpy(body.range, b->range, b->ranges * sizeof *b->range);
-	body.round = round_of(w);
 	return body;
 }
 
@@ -141,7 +136,7 @@ static void push(struct worker *w, struct tw_context *ctx, struct tw_offer *offe
 	b->transmitted = true;
 	b->pushed = offer->body.round + 1;
 	b->own++;
-	b->own_samples += offer->body.samples;
+	b->own_samples += offer->body.account.samples;
 	if (w->kept.drift)
 		tw_kept_forget_drift(w);
 	w->since = tw_now(ctx);
@@ -237,9 +232,9 @@ static void push_delta(struct worker *w, struct tw_context *ctx, bool flush)
 	fetch = !flush &&
 		(tw_worker_rounds(w) || b->cycle % (p->traffic.fetch / p->traffic.push) == 0);
 	tw_kept_delta(w, round_of(w), tw_block_floats(delta));
-	b->drift = drift_of(w, round_of(w), tw_block_floats(delta));
-	contribute_gradient(w, ctx, delta, total ? 1.0f : (float)((double)b->samples / full), 1.0f,
-			    fetch);
+	b->account.drift = drift_of(w, round_of(w), tw_block_floats(delta));
+	contribute_gradient(w, ctx, delta,
+			    total ? 1.0f : (float)((double)b->account.samples / full), 1.0f, fetch);
 	b->elastic_due = false;
 	tw_block_drop(delta);
 }
@@ -294,8 +289,8 @@ static void own_step(struct worker *w, struct tw_context *ctx, struct tw_block *
 	struct worker_building *b = &w->building;
 
 	if (tw_kept_own_step(w, tw_block_floats(mean)))
-		b->own_steps++;
-	else if (b->skipped++, w->bad++ % 100 == 0)
+		b->account.own_steps++;
+	else if (b->account.skipped++, w->bad++ % 100 == 0)
 		tw_say(ctx, TW_WARNING,
 		       "worker %u skips a gradient that is not finite (%llu so far)", w->me.id.slot,
 		       (unsigned long long)w->bad);
@@ -378,9 +373,8 @@ static void add_range(struct worker_building *b, const struct tw_computed *c)
 	struct tw_range *last = b->ranges ? &b->range[b->ranges - 1] : NULL;
 	const uint32_t lease = (uint32_t)c->lease;
 
-	b->samples += c->count;
-	b->steps++;
-	b->loss += c->loss;
+	tw_account_add(&b->account,
+		       &(struct tw_account){ .loss = c->loss, .steps = 1, .samples = c->count });
 	if (last && last->lease == lease && last->from + last->count == c->position)
 		last->count += c->count;
 	else
@@ -402,7 +396,7 @@ void tw_worker_contribute(struct worker *w, struct tw_context *ctx, const struct
 			w->exchange.holder[k].base = w->shard[k].base;
 	if (b->micros == 0) {
 		b->group_from = done->position;
-		b->group_before = b->samples;
+		b->group_before = b->account.samples;
 	}
 	add_range(b, done);
 	if (w->kept.drift)
