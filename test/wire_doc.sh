@@ -12,7 +12,7 @@ trap 'rm -rf "$dir"' EXIT
 # Members of the structs, one "struct type member" a line.
 members() {
 	echo '#include "actor/actor.h"' | "${CC:-cc}" -std=gnu11 -I src -E -P -x c - | awk '
-	/^struct tw_(header|range|version|command|scalar|place|peer_place|ticket|member|judged|span|tally|account|body_[a-z]+) \{/ { name = $2; next }
+	/^struct tw_(header|range|version|command|scalar|place|peer_place|ticket|member|judged|span|tally|account|stage_work|body_[a-z]+) \{/ { name = $2; next }
 	/^\}/ { name = "" }
 	name != "" && NF {
 		line = $0

@@ -105,15 +105,9 @@ struct tw_point {
 
 /* What a cell of a worker has done so far, since it got this identity. */
 struct tw_stage_note {
-	uint32_t cell, pad;                  /* pad: 0, so that notes can be compared as bytes */
-	uint64_t forwards, backwards;        /* micro-batches */
-	int64_t forward_time, backward_time; /* ns that these took */
-	int64_t first, last;                 /* when the first began, and the last ended */
-	uint64_t updates;                    /* contributions that were answered ... */
-	int64_t update_time;                 /* ... ns from the backward before each until then */
-	uint64_t sent;                       /* bytes of activations and their gradients */
-	uint32_t depth, versions; /* most micro-batches in flight; most versions in memory */
-	uint64_t memory;          /* most bytes of these: parameters, inputs, stashes */
+	uint32_t cell, pad;  /* pad: 0, so that notes can be compared as bytes */
+	int64_t first, last; /* when its first move began, and its last ended */
+	struct tw_stage_work work;
 };
 
 struct tw_note {
@@ -129,6 +123,7 @@ struct tw_note {
 					       valid during the call only */
 	size_t n;                           /* APPLY: trainable values; extra: those sent */
 	const struct tw_body_push *push;   /* APPLY: the contribution; valid during the call only */
+	const struct tw_tally *tally;      /* APPLY: of its shard; NULL: not known.  As above */
 	const struct tw_stage_note *stage; /* STAGE; valid during the call only */
 };
 

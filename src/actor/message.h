@@ -433,17 +433,21 @@ struct tw_body_closed {
 	uint64_t mark; /* stream << 40 | micro-batch: of mine, all before this one are closed */
 	uint32_t cell, pad; /* who says it */
 };
-/* What a cell has done since it was welcomed.  Clocks of machines differ, so times are durations,
- * ns. */
+/* What a cell of a worker has done since it was welcomed. */
+struct tw_stage_work {
+	uint64_t forwards, backwards;        /* micro-batches */
+	int64_t forward_time, backward_time; /* ns that these took */
+	uint64_t updates;                    /* contributions that were answered ... */
+	int64_t update_time;                 /* ... ns from the backward before each until then */
+	uint64_t sent;                       /* bytes of activations and their gradients */
+	uint64_t memory;          /* most bytes of versions of its parameters, inputs, stashes */
+	uint32_t depth, versions; /* most micro-batches in flight; most versions in memory */
+};
+/* Clocks of machines differ, so times are durations, ns. */
 struct tw_body_figures {
-	uint64_t asked;                       /* number of the ASK answered; 0: unasked */
-	uint64_t forwards, backwards;         /* micro-batches */
-	uint64_t forward_time, backward_time; /* that these took */
+	uint64_t asked;        /* number of the ASK answered; 0: unasked */
 	uint64_t began, ended; /* so long ago: the begin of its first move, the end of its last */
-	uint64_t updates, update_time; /* contributions answered; from the backward before each */
-	uint64_t sent;                 /* bytes of activations and their gradients */
-	uint64_t memory;               /* most bytes of parameters, inputs and stashes */
-	uint32_t depth, versions;      /* most micro-batches in flight, versions in memory */
+	struct tw_stage_work work;
 	uint64_t pin, from; /* of the last evaluation that it has passed on, as in EVAL */
 	uint32_t waits; /* for which cell of its worker it has waited a while; UINT32_MAX: none */
 	uint32_t pad;

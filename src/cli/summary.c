@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* summary.c - results on stdout: as JSON, or as a few aligned lines for people. */
 #include "cli/summary.h"
+#include "run/result.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -56,19 +57,16 @@ static void figure(const json_t *r, const char *label, const char *name)
 /* Counts that are worth a word only when something happened. */
 static void troubles(const json_t *r)
 {
-	static const char *const names[] = { "dropped", "refused", "redealt", "repeated",
-					     "lost_updates" };
 	const char *sep = "";
 
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+	for (const struct tw_figure *f = tw_result_figures; f->name; f++) {
 		char n[24];
 
-		if (strcmp(whole(r, names[i], n), "0") == 0)
+		if (!f->trouble || strcmp(whole(r, f->result, n), "0") == 0)
 			continue;
 		if (!*sep)
 			line("troubles");
-		printf("%s%s %s", sep, n,
-		       strcmp(names[i], "lost_updates") ? names[i] : "updates lost");
+		printf("%s%s %s", sep, n, f->trouble);
 		sep = ", ";
 	}
 	if (*sep)

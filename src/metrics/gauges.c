@@ -2,6 +2,7 @@
 /* gauges.c - gathers what is known of a run while it runs. */
 #include "metrics/gauges_inner.h"
 #include "metrics/progress.h"
+#include "node/figures.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,6 +12,14 @@
 
 /* --- life ------------------------------------------------------------------------------------ */
 
+static bool shows_tallies(void)
+{
+	for (const struct tw_figure *f = tw_result_figures; f->name; f++)
+		if (f->metric)
+			return true;
+	return false;
+}
+
 enum tw_status tw_gauges_plan(struct tw_gauges *g, const struct tw_plan *plan)
 {
 	if (g->plan == plan) /* joined again */
@@ -18,22 +27,28 @@ enum tw_status tw_gauges_plan(struct tw_gauges *g, const struct tw_plan *plan)
 
 	struct gauge_slot *slot = tw_heap_zeros(g->heap, plan->crew.workers * sizeof *slot);
 	struct gauge_shard *shard = tw_heap_zeros(g->heap, plan->problem.shards * sizeof *shard);
+	struct tw_tally *tally =
+		shows_tallies() ? tw_heap_zeros(g->heap, plan->problem.shards * sizeof *tally)
+				: NULL;
 	struct tw_stage_figures *stages =
 		tw_plan_is_staged(plan) ? tw_stage_figures_new(g->heap, plan) : NULL;
 	struct gauge_cell *cell =
 		tw_heap_zeros(g->heap, plan->crew.workers * tw_plan_cells(plan) * sizeof *cell);
 
-	if (!slot || !shard || !cell || (tw_plan_is_staged(plan) && !stages)) {
+	if (!slot || !shard || (shows_tallies() && !tally) || !cell ||
+	    (tw_plan_is_staged(plan) && !stages)) {
 		tw_stage_figures_free(stages);
 		g->heap->put(g->heap, cell);
 		g->heap->put(g->heap, slot);
 		g->heap->put(g->heap, shard);
+		g->heap->put(g->heap, tally);
 		return TW_NO_MEMORY;
 	}
 	pthread_mutex_lock(&g->lock);
 	HOLDS(1, !g->plan);
 	g->slot = slot;
 	g->shard = shard;
+	g->tally = tally;
 	g->stages = stages;
 	g->cell = cell;
 	g->plan = plan;
@@ -68,6 +83,7 @@ void tw_gauges_free(struct tw_gauges *g)
 	pthread_mutex_destroy(&g->lock);
 	g->heap->put(g->heap, g->slot);
 	g->heap->put(g->heap, g->shard);
+	g->heap->put(g->heap, g->tally);
 	tw_stage_figures_free(g->stages);
 	g->heap->put(g->heap, g->cell);
 	g->heap->put(g->heap, g->peer);
@@ -223,6 +239,8 @@ static void apply(struct tw_gauges *g, const struct tw_note *n)
 	f->values += n->n;
 	f->values_sent += (uint64_t)n->extra;
 	told(f, h, n->push);
+	if (g->tally && n->tally)
+		g->tally[n->shard] = *n->tally;
 	if (g->plan->gate->traits & TW_GATE_LOCKFREE)
 		h->updates++; /* every one is an update, and the shard says so only here */
 	if (n->incarnation < s->incarnation ||

@@ -70,18 +70,19 @@ static json_t *cell(const struct gauge_picture *g, uint32_t slot, uint32_t cell)
 	for (size_t k = 0; c->here && k < g->peers && !by; k++)
 		if (g->peer[k].p.node == c->node && g->peer[k].p.role == TW_WORKER)
 			by = &g->peer[k];
-	return json_pack("{s:I, s:I, s:I, s:s, s:o, s:o, s:b, s:b, s:I, s:o}", "worker",
-			 (json_int_t)slot, "cell", (json_int_t)cell, "stage",
-			 (json_int_t)tw_plan_stage_of(g->plan, cell), "state",
-			 !c->here                                                 ? "vacant"
-			 : g->slot[slot].state == TW_LIVE && g->slot[slot].viewed ? "working"
-										  : "waiting",
-			 "node", c->here ? json_integer(c->node) : json_null(), "host",
-			 by ? name_or_null(by->p.host) : json_null(), "suspect",
-			 by && by->p.suspect, "awaited", is_awaited(g, slot, cell), "micro_batches",
-			 (json_int_t)n.backwards, "idle",
-			 real(n.forwards && span > 0,
-			      1 - (double)(n.forward_time + n.backward_time) / (double)span));
+	return json_pack(
+		"{s:I, s:I, s:I, s:s, s:o, s:o, s:b, s:b, s:I, s:o}", "worker", (json_int_t)slot,
+		"cell", (json_int_t)cell, "stage", (json_int_t)tw_plan_stage_of(g->plan, cell),
+		"state",
+		!c->here                                                 ? "vacant"
+		: g->slot[slot].state == TW_LIVE && g->slot[slot].viewed ? "working"
+									 : "waiting",
+		"node", c->here ? json_integer(c->node) : json_null(), "host",
+		by ? name_or_null(by->p.host) : json_null(), "suspect", by && by->p.suspect,
+		"awaited", is_awaited(g, slot, cell), "micro_batches", (json_int_t)n.work.backwards,
+		"idle",
+		real(n.work.forwards && span > 0,
+		     1 - (double)(n.work.forward_time + n.work.backward_time) / (double)span));
 }
 
 /* NULL: there are none, or the master is elsewhere. */

@@ -88,6 +88,7 @@ struct tw_gauges {
 	struct gauge_facts f;
 	struct gauge_slot *slot;
 	struct gauge_shard *shard;
+	struct tw_tally *tally;          /* by shard, as it was last; NULL: no row shows it */
 	struct tw_stage_figures *stages; /* NULL: workers have no cells */
 	struct gauge_cell *cell;         /* by slot and cell, where there are stages */
 	bool placing;                    /* the master that gives these places is here */
@@ -105,6 +106,7 @@ struct gauge_picture {
 	int64_t clock;
 	struct gauge_slot *slot;
 	struct gauge_shard *shard;
+	struct tw_tally tally; /* of all shards here */
 	struct gauge_peer *peer;
 	struct gauge_wait *wait;         /* the long ones */
 	struct tw_stage_figures *stages; /* as they are now; may be NULL */

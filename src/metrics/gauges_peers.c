@@ -3,6 +3,7 @@
 #include "metrics/gauges_inner.h"
 #include "base/grow.h"
 #include "metrics/progress.h"
+#include "node/figures.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -214,6 +215,8 @@ enum tw_status tw_gauges_picture(struct tw_gauges *g, struct gauge_picture *out)
 		lay_out(g, out);
 		fill(g, out);
 	}
+	for (size_t k = 0; g->tally && k < out->shards; k++)
+		tw_tally_add(&out->tally, &g->tally[k]);
 	pthread_mutex_unlock(&g->lock);
 	for (int d = 0; d < TW_GAUGE_DIRECTIONS; d++) {
 		out->raw[d] = atomic_load_explicit(&g->raw[d], memory_order_relaxed);

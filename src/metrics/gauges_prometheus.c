@@ -2,6 +2,7 @@
 /* gauges_prometheus.c - the figures in Prometheus' text format. */
 #include "metrics/gauges_inner.h"
 #include "metrics/prometheus.h"
+#include "node/figures.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,68 +11,129 @@
 
 /* --- what there is --------------------------------------------------------------------------- */
 
-static double epochs(const struct gauge_picture *g)
-{
-	return g->plan && g->plan->problem.samples ? g->f.in / (double)g->plan->problem.samples
-						   : NAN;
-}
+/* The facts, and what follows from them. */
+struct page_facts {
+	struct gauge_facts f;
+	uint64_t steps, samples, dropped, fetches;
+	double loss, rate, epochs, dealt, workers, since_cut, period, drift;
+	bool has_loss, has_accuracy, bounded, has_cut, told;
+};
 
-static double loss(const struct gauge_facts *f)
-{
-	return f->evaluated ? f->loss : f->train_loss;
-}
-
-static double rate(const struct gauge_picture *g)
-{
-	const double seconds = gauge_seconds(g->clock - g->f.old.at);
-
-	return seconds > 0.0 ? (double)(gauge_samples(&g->f) - g->f.old.samples) / seconds : 0.0;
-}
-
-static void training(struct tw_page *p, const struct gauge_picture *g)
+static struct page_facts facts_of(const struct gauge_picture *g)
 {
 	const struct gauge_facts *f = &g->f;
-	const bool bounded =
-		g->plan && g->plan->dealing.positions && g->plan->dealing.positions < ENDLESS;
+	const double seconds = gauge_seconds(g->clock - f->old.at);
+	struct page_facts x = { .f = *f,
+				.steps = gauge_steps(f),
+				.samples = gauge_samples(f),
+				.dropped = f->dropped + f->dropped_rounds,
+				.fetches = f->pushes - f->cached,
+				.loss = f->evaluated ? f->loss : f->train_loss,
+				.epochs = NAN,
+				.workers = tw_gauges_live(g),
+				.since_cut = gauge_seconds(g->clock - f->cut_at),
+				.drift = f->drift / (double)f->told,
+				.has_loss = f->evaluated || f->has_train_loss,
+				.has_accuracy = f->evaluated && !(f->accuracy < 0),
+				.has_cut = f->checkpoints > 0,
+				.told = f->told > 0 };
 
-	tw_page_counter(p, "thalweg_steps_total", "Steps computed: gradients of one batch each.",
-			gauge_steps(f));
-	tw_page_counter(p, "thalweg_samples_total", "Samples whose gradients were computed.",
-			gauge_samples(f));
-	tw_page_gauge(p, "thalweg_loss",
-		      "Loss of the last evaluation; before the first one, loss of recent "
-		      "training samples.",
-		      f->evaluated || f->has_train_loss, loss(f));
-	tw_page_gauge(p, "thalweg_train_loss", "Mean loss of recent training samples.",
-		      f->has_train_loss, f->train_loss);
-	tw_page_gauge(p, "thalweg_accuracy", "Accuracy of the last evaluation.",
-		      f->evaluated && !(f->accuracy < 0), f->accuracy);
-	tw_page_gauge(p, "thalweg_samples_per_second",
-		      "Samples per second over the last 5 to 10 seconds.", f->begun, rate(g));
-	tw_page_gauge(p, "thalweg_epochs",
-		      "Epochs applied: applied samples divided by the "
-		      "samples of an epoch.",
-		      f->has_in, epochs(g));
-	tw_page_gauge(p, "thalweg_progress_ratio",
-		      "Share of all samples that have been dealt "
-		      "to workers.",
-		      f->has_closed && bounded,
-		      bounded ? (double)f->closed / (double)g->plan->dealing.positions : NAN);
-	tw_page_gauge(p, "thalweg_workers", "Workers in the cluster now.", true, tw_gauges_live(g));
-	tw_page_counter(p, "thalweg_refused_total", "Contributions that a shard refused.",
-			f->refused);
-	tw_page_counter(p, "thalweg_dropped_total",
-			"Samples dropped because their "
-			"contributions came too late.",
-			f->dropped + f->dropped_rounds);
-	tw_page_counter(p, "thalweg_redealt_total",
-			"Samples dealt again, because their worker died or handed them back.",
-			f->redealt);
-	tw_page_counter(p, "thalweg_checkpoints_total", "Checkpoints completed.", f->checkpoints);
-	tw_page_gauge(p, "thalweg_last_checkpoint_seconds", "Seconds since the last checkpoint.",
-		      f->checkpoints > 0, gauge_seconds(g->clock - f->cut_at));
-	tw_page_counter(p, "thalweg_rollbacks_total",
-			"Times the cluster rolled back to a checkpoint.", f->rollbacks);
+	if (seconds > 0.0)
+		x.rate = (double)(x.samples - f->old.samples) / seconds;
+	if (!g->plan)
+		return x;
+	if (g->plan->problem.samples)
+		x.epochs = f->in / (double)g->plan->problem.samples;
+	x.bounded =
+		f->has_closed && g->plan->dealing.positions && g->plan->dealing.positions < ENDLESS;
+	x.dealt = (double)f->closed / (double)g->plan->dealing.positions;
+	x.period = g->plan->traffic.push;
+	return x;
+}
+
+#define FACT(field, kind, line, ...)                                                               \
+	{                                                                                          \
+		.name = line, .metric = line, .offset = offsetof(struct page_facts, field),        \
+		.type = kind, .help = __VA_ARGS__                                                  \
+	}
+#define COUNTER(field, ...) FACT(field, TW_COUNT, __VA_ARGS__)
+#define GAUGE(field, ...)   FACT(field, TW_REAL, __VA_ARGS__)
+#define KNOWN(field)        .known = offsetof(struct page_facts, field)
+
+static const struct tw_figure training[] = {
+	COUNTER(steps, "thalweg_steps_total", "Steps computed: gradients of one batch each."),
+	COUNTER(samples, "thalweg_samples_total", "Samples whose gradients were computed."),
+	GAUGE(loss, "thalweg_loss",
+	      "Loss of the last evaluation; before the first one, loss of recent training samples.",
+	      KNOWN(has_loss)),
+	GAUGE(f.train_loss, "thalweg_train_loss", "Mean loss of recent training samples.",
+	      KNOWN(f.has_train_loss)),
+	GAUGE(f.accuracy, "thalweg_accuracy", "Accuracy of the last evaluation.",
+	      KNOWN(has_accuracy)),
+	GAUGE(rate, "thalweg_samples_per_second",
+	      "Samples per second over the last 5 to 10 seconds.", KNOWN(f.begun)),
+	GAUGE(epochs, "thalweg_epochs",
+	      "Epochs applied: applied samples divided by the samples of an epoch.",
+	      KNOWN(f.has_in)),
+	GAUGE(dealt, "thalweg_progress_ratio",
+	      "Share of all samples that have been dealt to workers.", KNOWN(bounded)),
+	GAUGE(workers, "thalweg_workers", "Workers in the cluster now."),
+	COUNTER(f.refused, "thalweg_refused_total", "Contributions that a shard refused."),
+	COUNTER(dropped, "thalweg_dropped_total",
+		"Samples dropped because their contributions came too late."),
+	COUNTER(f.redealt, "thalweg_redealt_total",
+		"Samples dealt again, because their worker died or handed them back."),
+	COUNTER(f.checkpoints, "thalweg_checkpoints_total", "Checkpoints completed."),
+	GAUGE(since_cut, "thalweg_last_checkpoint_seconds", "Seconds since the last checkpoint.",
+	      KNOWN(has_cut)),
+	COUNTER(f.rollbacks, "thalweg_rollbacks_total",
+		"Times the cluster rolled back to a checkpoint."),
+	{ .name = NULL },
+};
+
+/* Workers that step by themselves ... */
+static const struct tw_figure deltas[] = {
+	GAUGE(period, "thalweg_push_period", "Steps between pushes: strategy.push."),
+	COUNTER(f.pushes, "thalweg_delta_pushes_total", "Deltas that a shard applied."),
+	COUNTER(f.own_steps, "thalweg_delta_steps_total",
+		"Steps on workers' own parameters in these deltas."),
+	COUNTER(f.skipped, "thalweg_skipped_gradients_total",
+		"Gradients that were not finite, and that no step was made with."),
+	GAUGE(drift, "thalweg_drift_mean",
+	      "Mean norm of a worker's parameters less the shared ones when it pushed.",
+	      KNOWN(told)),
+	GAUGE(f.drift_most, "thalweg_drift_max", "The largest of these norms.", KNOWN(told)),
+	{ .name = NULL },
+};
+
+/* ... caches ... */
+static const struct tw_figure caches[] = {
+	COUNTER(fetches, "thalweg_cache_fetches_total",
+		"Gradients applied that were computed on newly fetched parameters."),
+	COUNTER(f.cached, "thalweg_cache_saved_total",
+		"Gradients applied that were computed on what the worker had."),
+	{ .name = NULL },
+};
+
+/* ... and codecs that remember. */
+static const struct tw_figure residuals[] = {
+	GAUGE(f.residual_most, "thalweg_residual_max",
+	      "Largest norm that the codec of a worker owed after a push.", KNOWN(told)),
+	GAUGE(f.residual_lost, "thalweg_residual_lost", "Sum of the norms that died with workers."),
+	COUNTER(f.residuals_lost, "thalweg_residual_lost_workers_total",
+		"Workers that died while their codec owed something."),
+	{ .name = NULL },
+};
+
+static void figures(struct tw_page *p, const struct tw_figure *rows, const void *base)
+{
+	for (const struct tw_figure *f = rows; f->name; f++)
+		if (f->metric && tw_figure_is_counter(f))
+			tw_page_counter(p, f->metric, f->help, tw_figure_count(f, base));
+		else if (f->metric)
+			tw_page_gauge(p, f->metric, f->help,
+				      !f->known || *((const bool *)base + f->known),
+				      tw_figure_real(f, base));
 }
 
 static void updates(struct tw_page *p, const struct gauge_picture *g)
@@ -116,48 +178,6 @@ static void staleness(struct tw_page *p, const struct gauge_facts *f)
 	tw_page_put(p, "\nthalweg_staleness_count ");
 	tw_page_put_count(p, f->staleness_count);
 	tw_page_put(p, "\n");
-}
-
-/* Workers that step by themselves, caches, and codecs that remember. */
-static void deltas(struct tw_page *p, const struct gauge_picture *g)
-{
-	const struct gauge_facts *f = &g->f;
-
-	if (g->plan && g->plan->traffic.delta) {
-		tw_page_gauge(p, "thalweg_push_period", "Steps between pushes: strategy.push.",
-			      true, g->plan->traffic.push);
-		tw_page_counter(p, "thalweg_delta_pushes_total", "Deltas that a shard applied.",
-				f->pushes);
-		tw_page_counter(p, "thalweg_delta_steps_total",
-				"Steps on workers' own parameters in these deltas.", f->own_steps);
-		tw_page_counter(p, "thalweg_skipped_gradients_total",
-				"Gradients that were not finite, and that no step was made with.",
-				f->skipped);
-		tw_page_gauge(p, "thalweg_drift_mean",
-			      "Mean norm of a worker's parameters less the shared ones when it "
-			      "pushed.",
-			      f->told > 0, f->told ? f->drift / (double)f->told : NAN);
-		tw_page_gauge(p, "thalweg_drift_max", "The largest of these norms.", f->told > 0,
-			      f->drift_most);
-	}
-	if (g->plan && g->plan->traffic.cache) {
-		tw_page_counter(p, "thalweg_cache_fetches_total",
-				"Gradients applied that were computed on newly fetched parameters.",
-				f->pushes - f->cached);
-		tw_page_counter(p, "thalweg_cache_saved_total",
-				"Gradients applied that were computed on what the worker had.",
-				f->cached);
-	}
-	if (g->plan && g->plan->traffic.up && (g->plan->traffic.up->traits & TW_CODEC_REMEMBERS)) {
-		tw_page_gauge(p, "thalweg_residual_max",
-			      "Largest norm that the codec of a worker owed after a push.",
-			      f->told > 0, f->residual_most);
-		tw_page_gauge(p, "thalweg_residual_lost",
-			      "Sum of the norms that died with workers.", true, f->residual_lost);
-		tw_page_counter(p, "thalweg_residual_lost_workers_total",
-				"Workers that died while their codec owed something.",
-				f->residuals_lost);
-	}
 }
 
 static void bytes(struct tw_page *p, const struct gauge_picture *g)
@@ -325,50 +345,8 @@ static void waits(struct tw_page *p, const struct gauge_picture *g)
 
 /* --- stages ---------------------------------------------------------------------------------- */
 
-static double forward_seconds(const struct tw_stage_note *n)
-{
-	return gauge_seconds(n->forward_time);
-}
-
-static double backward_seconds(const struct tw_stage_note *n)
-{
-	return gauge_seconds(n->backward_time);
-}
-
-static double micro_batches(const struct tw_stage_note *n)
-{
-	return (double)n->backwards;
-}
-
-static double sent_bytes(const struct tw_stage_note *n)
-{
-	return (double)n->sent;
-}
-
-static double memory_bytes(const struct tw_stage_note *n)
-{
-	return (double)n->memory;
-}
-
 static void stages(struct tw_page *p, const struct gauge_picture *g)
 {
-	static const struct {
-		const char *name, *kind, *help;
-		double (*of)(const struct tw_stage_note *n);
-	} list[] = {
-		{ "thalweg_stage_micro_batches_total", "counter",
-		  "Micro-batches that a stage of a worker has computed, forward and back.",
-		  micro_batches },
-		{ "thalweg_stage_forward_seconds_total", "counter",
-		  "Seconds that its forwards took.", forward_seconds },
-		{ "thalweg_stage_backward_seconds_total", "counter",
-		  "Seconds that its backwards took.", backward_seconds },
-		{ "thalweg_stage_sent_bytes_total", "counter",
-		  "Bytes of activations and their gradients that it sent.", sent_bytes },
-		{ "thalweg_stage_memory_bytes", "gauge",
-		  "Most bytes of versions of its parameters, inputs and activations.",
-		  memory_bytes },
-	};
 	const uint32_t cells = g->plan ? tw_plan_cells(g->plan) : 0;
 
 	if (!g->stages)
@@ -376,8 +354,10 @@ static void stages(struct tw_page *p, const struct gauge_picture *g)
 	tw_page_gauge(p, "thalweg_pipeline_idle_ratio",
 		      "Share of the time in which the nodes of workers did not compute.", true,
 		      tw_stage_figures_bubble(g->stages));
-	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
-		tw_page_head(p, list[i].name, list[i].kind, list[i].help);
+	for (const struct tw_figure *f = tw_work_figures; f->name; f++) {
+		if (!f->metric)
+			continue;
+		tw_page_head(p, f->metric, tw_figure_is_counter(f) ? "counter" : "gauge", f->help);
 		for (uint32_t k = 0; k < g->plan->crew.workers * cells; k++) {
 			const struct tw_stage_note n =
 				tw_stage_figures_of(g->stages, k / cells, k % cells);
@@ -388,10 +368,10 @@ static void stages(struct tw_page *p, const struct gauge_picture *g)
 			snprintf(worker, sizeof worker, "%u", k / cells);
 			snprintf(stage, sizeof stage, "%u", s);
 			snprintf(lane, sizeof lane, "%u", l);
-			tw_page_labelled_number(p, list[i].name,
+			tw_page_labelled_number(p, f->metric,
 						TW_LABELS({ "worker", worker }, { "stage", stage },
 							  { "lane", lane }),
-						list[i].of(&n));
+						tw_figure_real(f, &n.work));
 		}
 	}
 }
@@ -399,11 +379,13 @@ static void stages(struct tw_page *p, const struct gauge_picture *g)
 enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 {
 	struct gauge_picture g;
+	struct page_facts f;
 	struct tw_page p;
 
 	if (tw_gauges_picture(gauges, &g) != TW_OK)
 		return TW_NO_MEMORY;
 	p = (struct tw_page){ .heap = g.heap };
+	f = facts_of(&g);
 	tw_page_gauge(&p, "thalweg_up", "1 while the process runs.", true, 1.0);
 	tw_page_head(&p, "thalweg_build_info", "gauge",
 		     "Always 1; the labels are the version, "
@@ -411,10 +393,16 @@ enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 	tw_page_labelled_count(
 		&p, "thalweg_build_info",
 		TW_LABELS({ "version", TW_VERSION }, { "role", g.role }, { "host", g.host }), 1);
-	training(&p, &g);
+	figures(&p, training, &f);
 	updates(&p, &g);
 	staleness(&p, &g.f);
-	deltas(&p, &g);
+	if (g.plan && g.plan->traffic.delta)
+		figures(&p, deltas, &f);
+	if (g.plan && g.plan->traffic.cache)
+		figures(&p, caches, &f);
+	if (g.plan && g.plan->traffic.up && (g.plan->traffic.up->traits & TW_CODEC_REMEMBERS))
+		figures(&p, residuals, &f);
+	figures(&p, tw_result_figures, &(struct tw_ran){ .totals.tally = g.tally });
 	stages(&p, &g);
 	bytes(&p, &g);
 	workers(&p, &g);

@@ -2,6 +2,8 @@
 /* stage_figures.c - the newest figures of every cell. */
 #include "metrics/stage_figures.h"
 
+#include "node/figures.h"
+
 #include <pthread.h>
 
 /* `now`: of the life that this incarnation has; `before`: of lives that have ended. */
@@ -48,24 +50,15 @@ static struct tw_stage_note both(const struct tw_stage_note *a, const struct tw_
 {
 	struct tw_stage_note sum = *b;
 
-	if (!a->forwards)
+	if (!a->work.forwards)
 		return sum;
-	sum.forwards += a->forwards;
-	sum.backwards += a->backwards;
-	sum.forward_time += a->forward_time;
-	sum.backward_time += a->backward_time;
-	sum.sent += a->sent;
-	sum.updates += a->updates;
-	sum.update_time += a->update_time;
 	sum.first = a->first;
-	sum.depth = a->depth > b->depth ? a->depth : b->depth;
-	sum.versions = a->versions > b->versions ? a->versions : b->versions;
-	sum.memory = a->memory > b->memory ? a->memory : b->memory;
+	tw_stage_work_add(&sum.work, &a->work);
 	return sum;
 }
 
 /* Is there news of the same life?  The master may tell later what the cell itself has told. */
-static bool is_newer(const struct tw_stage_note *a, const struct tw_stage_note *b)
+static bool is_newer(const struct tw_stage_work *a, const struct tw_stage_work *b)
 {
 	return a->forwards >= b->forwards && a->backwards >= b->backwards &&
 	       a->updates >= b->updates && a->sent >= b->sent &&
@@ -86,7 +79,7 @@ void tw_stage_figures_note(struct tw_stage_figures *f, const struct tw_note *n)
 		at->before = both(&at->before, &at->now);
 		at->incarnation = n->incarnation;
 		at->now = *s;
-	} else if (n->incarnation == at->incarnation && is_newer(s, &at->now)) {
+	} else if (n->incarnation == at->incarnation && is_newer(&s->work, &at->now.work)) {
 		at->now = *s;
 	}
 	pthread_mutex_unlock(&f->lock);
@@ -109,7 +102,7 @@ int64_t tw_stage_figures_span(struct tw_stage_figures *f)
 	for (uint32_t k = 0; k < f->all; k++) {
 		const struct tw_stage_note n = tw_stage_figures_of(f, k / f->cells, k % f->cells);
 
-		if (!n.forwards)
+		if (!n.work.forwards)
 			continue;
 		first = n.first < first ? n.first : first;
 		last = n.last > last ? n.last : last;
@@ -125,7 +118,7 @@ double tw_stage_figures_bubble(struct tw_stage_figures *f)
 	for (uint32_t k = 0; k < f->all; k++) {
 		const struct tw_stage_note n = tw_stage_figures_of(f, k / f->cells, k % f->cells);
 
-		busy += (double)(n.forward_time + n.backward_time);
+		busy += (double)(n.work.forward_time + n.work.backward_time);
 	}
 	return span > 0 ? 1 - busy / span : 0;
 }

@@ -73,6 +73,7 @@ static void note_applied(struct slice *s, struct tw_context *ctx, const struct c
 					.extra = (double)c->values,
 					.n = s->trainable,
 					.push = &c->push,
+					.tally = &s->tally,
 					.count = c->push.range[k].count };
 
 		if (s->plan->gaps && k == 0) {

@@ -35,36 +35,9 @@ static json_t *count(uint64_t n)
 	return json_integer((json_int_t)n);
 }
 
-/* Entry k counts contributions applied k updates late; the last of TW_HISTOGRAM, if it is there,
- * all that were later. */
-static json_t *staleness(const struct tw_tally *t)
-{
-	json_t *bins = json_array();
-	size_t last = TW_HISTOGRAM;
-
-	while (last > 0 && t->histogram[last - 1] == 0)
-		last--;
-	for (size_t i = 0; bins && i < last; i++)
-		json_array_append_new(bins, count(t->histogram[i]));
-	return json_pack("{s:o, s:o, s:o}", "mean",
-			 number(t->staleness_count
-					? (double)t->staleness_sum / (double)t->staleness_count
-					: 0.0),
-			 "max", count(t->staleness_max), "histogram", bins);
-}
-
 static json_t *known(const char *text)
 {
 	return *text ? json_string(text) : json_null();
-}
-
-/* How far the parameters had moved, as a root of a mean of squares. */
-static json_t *gap(const struct tw_tally *t)
-{
-	return !t->gap_values ? NULL
-			      : json_pack("{s:o, s:o}", "rms",
-					  number(sqrt(t->gap / (double)t->gap_values)), "max",
-					  number(sqrt(t->gap_most)));
 }
 
 static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals *t, json_t *r)
@@ -114,57 +87,62 @@ static json_t *goal(const struct tw_plan *p, const struct tw_goal *g, double sec
 			 "accuracy", accuracy(g->accuracy));
 }
 
-static json_t *steady(const struct tw_steady *s)
+/* Up to the last that is not 0. */
+static json_t *bins(const uint64_t *bin, size_t last)
 {
-	const double seconds = (double)s->lasted / (double)TW_SECOND;
+	json_t *list = json_array();
 
-	if (isnan(s->samples) || s->lasted <= 0)
-		return NULL;
-	return json_pack("{s:o, s:o, s:o}", "samples", number(s->samples), "seconds",
-			 number(seconds), "samples_per_second", number(s->samples / seconds));
+	while (last > 0 && bin[last - 1] == 0)
+		last--;
+	for (size_t i = 0; list && i < last; i++)
+		json_array_append_new(list, count(bin[i]));
+	return list;
 }
 
-static void measures(const struct tw_plan *p, const struct tw_totals *t,
-		     const struct tw_result_facts *facts, json_t *r)
+static json_t *value(const struct tw_figure *f, const void *base, const struct tw_outcome *o)
 {
-	const double seconds = facts->seconds;
+	const uint32_t each = f->each ? o->shards : 1;
+	const uint8_t *at = base;
+	double x;
 
-	set(r, "loss", number(t->loss));
-	set(r, "accuracy", accuracy(t->accuracy));
-	set(r, "goal", goal(p, &t->goal, facts->goal_seconds));
-	set(r, "epochs", number(t->epochs));
-	set(r, "epochs_applied", number(t->applied / (double)p->problem.samples));
-	set(r, "steps", count(t->steps));
-	set(r, "updates", number(t->updates));
-	set(r, "samples", count(t->samples));
-	set(r, "seconds", number(seconds));
-	set(r, "samples_per_second", number(seconds > 0.0 ? (double)t->samples / seconds : 0.0));
-	set(r, "steady", steady(&t->steady));
+	if (f->bins)
+		return bins((const void *)(at + f->offset), f->bins);
+	if (f->type <= TW_COUNT32 && !f->over)
+		return count((f->of ? (uint64_t)f->of(o) : tw_figure_count(f, base)) / each);
+	x = f->of ? f->of(o) : tw_figure_real(f, base) / each;
+	if (f->over)
+		x = f->zero && x == 0.0 ? 0.0 : x / (double)*(const uint64_t *)(at + f->over);
+	return number(f->root ? sqrt(x) : x);
 }
 
-/* Vectors before and after the codecs; density: the share of the values that was sent. */
-static json_t *codec(const struct tw_tally *t)
+/* Put it at a path: "up.raw". */
+static void put(json_t *to, const char *path, json_t *value)
 {
-	const double density = t->up_values ? (double)t->up_sent / (double)t->up_values : NAN;
+	const char *point = strchr(path, '.');
+	char name[40];
 
-	return json_pack("{s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o}}", "up", "slices",
-			 count(t->up_slices), "raw", count(t->up_raw), "encoded",
-			 count(t->up_encoded), "density", number(density), "down", "slices",
-			 count(t->down_slices), "raw", count(t->down_raw), "encoded",
-			 count(t->down_encoded));
+	if (!point) {
+		set(to, path, value);
+		return;
+	}
+	snprintf(name, sizeof name, "%.*s", (int)(point - path), path);
+	if (!json_is_object(json_object_get(to, name)))
+		json_object_set_new(to, name, json_object());
+	put(json_object_get(to, name), point + 1, value);
 }
 
-/* Gradients computed on parameters that came for them, and on those that were here already. */
-static json_t *cache(const struct tw_totals *totals)
+/* What the rows of a table show.  What is not shown stays as it is. */
+static void show(json_t *r, const struct tw_figure *rows, const void *base,
+		 const struct tw_outcome *o)
 {
-	const struct tw_tally *t = &totals->tally;
-	const uint32_t shards = totals->shards ? totals->shards : 1;
-	const double answer = t->down_slices ? (double)t->down_encoded / (double)t->down_slices : 0;
+	bool hidden = false;
 
-	return json_pack("{s:o, s:o, s:o}", "fetches",
-			 count((t->contributions - t->cached) / shards), "saved",
-			 count(t->cached / shards), "bytes_saved",
-			 count((uint64_t)(answer * (double)t->cached + 0.5)));
+	for (const struct tw_figure *f = rows; f->name; f++) {
+		if (f->result && !strchr(f->result, '.'))
+			hidden = f->when && !f->when(o);
+		if (f->result && f->type < TW_GROUP && !hidden)
+			put(r, f->result, value(f, base, o));
+	}
 }
 
 /* Shares of the workers' time; `workers`: of the first ones, one by one. */
@@ -212,51 +190,6 @@ static json_t *load(const struct tw_load *l)
 	return NULL;
 }
 
-static void counts(const struct tw_plan *p, const struct tw_ran *ran, json_t *r)
-{
-	const struct tw_totals *t = &ran->totals;
-
-	set(r, "staleness", staleness(&t->tally));
-	set(r, "gap", gap(&t->tally));
-	set(r, "periods",
-	    t->most_period ? json_pack("{s:o, s:o}", "least", count(t->least_period), "most",
-				       count(t->most_period))
-			   : NULL);
-	set(r, "bytes_sent", count(ran->bytes_sent));
-	set(r, "bytes_received", count(ran->bytes_received));
-	set(r, "codec", codec(&t->tally));
-	set(r, "cache", p->traffic.cache ? cache(t) : NULL);
-	set(r, "dropped", count(t->dropped));
-	set(r, "refused", count(t->refused));
-	set(r, "redealt", count(t->redealt));
-	set(r, "repeated", count(t->repeated));
-	set(r, "lost_updates", count(t->lost_updates));
-}
-
-/* What contributions told of themselves. */
-static void deltas(const struct tw_plan *p, const struct tw_totals *totals, json_t *r)
-{
-	const struct tw_tally *t = &totals->tally;
-	const double pushes = t->contributions ? (double)t->contributions : NAN;
-	const uint32_t shards = totals->shards ? totals->shards : 1;
-
-	set(r, "deltas",
-	    !p->traffic.delta
-		    ? NULL
-		    : json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "period",
-				count(p->traffic.push), "pushes", count(t->contributions / shards),
-				"steps_per_push", number((double)t->own_steps / pushes),
-				"drift_mean", number(t->drift / pushes), "drift_max",
-				number(t->drift_most), "skipped", count(t->skipped / shards),
-				"lost_copies", count(totals->lost_copies)));
-	set(r, "residual",
-	    !(p->traffic.up->traits & TW_CODEC_REMEMBERS)
-		    ? NULL
-		    : json_pack("{s:o, s:o, s:o, s:o}", "mean", number(t->residual / pushes), "max",
-				number(t->residual_most), "lost", number(t->residual_lost / shards),
-				"lost_workers", count((t->residuals_lost + shards - 1) / shards)));
-}
-
 static json_t *optimised(const struct tw_optimised *o)
 {
 	return !o->why ? NULL
@@ -267,29 +200,17 @@ static json_t *optimised(const struct tw_optimised *o)
 				   count(o->backups), "ended", o->why);
 }
 
-static double seconds(int64_t ns)
-{
-	return (double)ns / (double)TW_SECOND;
-}
-
 static json_t *cell(const struct tw_plan *p, struct tw_stage_figures *f, uint32_t slot,
 		    uint32_t number_of_cell)
 {
 	const struct tw_stage_note n = tw_stage_figures_of(f, slot, number_of_cell);
-	const uint32_t stage = tw_plan_stage_of(p, number_of_cell);
-	const uint32_t lane = tw_plan_lane_of(p, number_of_cell);
-	const double span = seconds(tw_stage_figures_span(f));
-	const double busy = seconds(n.forward_time + n.backward_time);
+	const struct tw_outcome o = { .work = &n.work, .span = tw_stage_figures_span(f) };
+	json_t *r = json_pack("{s:o, s:o, s:o}", "worker", count(slot), "stage",
+			      count(tw_plan_stage_of(p, number_of_cell)), "lane",
+			      count(tw_plan_lane_of(p, number_of_cell)));
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker",
-			 count(slot), "stage", count(stage), "lane", count(lane), "micro_batches",
-			 count(n.backwards), "forward_seconds",
-			 number(seconds(n.forward_time) / (double)n.forwards), "backward_seconds",
-			 number(seconds(n.backward_time) / (double)n.backwards), "update_seconds",
-			 number(seconds(n.update_time) / (double)n.updates), "idle",
-			 number(1 - busy / span), "activation_bytes_sent", count(n.sent),
-			 "in_flight", count(n.depth), "versions", count(n.versions), "memory_bytes",
-			 count(n.memory));
+	show(r, tw_work_figures, &n.work, &o);
+	return r;
 }
 
 /* Cells tell their figures where they are: a process knows those of its own. */
@@ -304,7 +225,8 @@ json_t *tw_result_pipeline(const struct tw_plan *p, struct tw_stage_figures *f)
 	cells = json_array();
 	lanes = json_array();
 	for (uint32_t k = 0; k < all; k++)
-		if (tw_stage_figures_of(f, k / tw_plan_cells(p), k % tw_plan_cells(p)).forwards)
+		if (tw_stage_figures_of(f, k / tw_plan_cells(p), k % tw_plan_cells(p))
+			    .work.forwards)
 			json_array_append_new(
 				cells, cell(p, f, k / tw_plan_cells(p), k % tw_plan_cells(p)));
 	whole = json_array_size(cells) == all;
@@ -313,8 +235,9 @@ json_t *tw_result_pipeline(const struct tw_plan *p, struct tw_stage_figures *f)
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "schedule", p->staging.schedule->name,
 			 "stages", count(p->staging.stages), "lanes", lanes, "bubble",
 			 whole ? number(tw_stage_figures_bubble(f)) : json_null(), "seconds",
-			 whole ? number(seconds(tw_stage_figures_span(f))) : json_null(), "cells",
-			 cells);
+			 whole ? number((double)tw_stage_figures_span(f) / (double)TW_SECOND)
+			       : json_null(),
+			 "cells", cells);
 }
 
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
@@ -322,11 +245,17 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 			      struct tw_error *why)
 {
 	const struct tw_plan *plan = &job->plan;
+	const struct tw_outcome outcome = { plan, &ran->totals,
+					    ran->totals.shards ? ran->totals.shards : 1 };
 	json_t *r = json_object();
 	enum tw_status status;
 
 	if (!r)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the result");
+	for (const struct tw_figure *f = tw_result_figures; f->name; f++)
+		if (f->help && f->type != TW_SOMETIMES)
+			set(r, f->result, NULL);
+	show(r, tw_result_figures, ran, &outcome);
 	set(r, "strategy", json_string(job->title));
 	set(r, "seed", count(plan->seed));
 	set(r, "world", json_string(tw_job_world(job->world)));
@@ -335,12 +264,14 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	set(r, "restarts", count(facts->restarts));
 	set(r, "rate", number(job->update.schedule.rate));
 	set(r, "evaluated", json_string(tw_result_evaluated(plan)));
-	measures(plan, &ran->totals, facts, r);
+	set(r, "accuracy", accuracy(ran->totals.accuracy));
+	set(r, "goal", goal(plan, &ran->totals.goal, facts->goal_seconds));
+	set(r, "seconds", number(facts->seconds));
+	set(r, "samples_per_second",
+	    number(facts->seconds > 0.0 ? (double)ran->totals.samples / facts->seconds : 0.0));
 	set(r, "workers", count(plan->crew.workers));
 	set(r, "shards", count(plan->problem.shards));
 	set(r, "parameters", count(plan->problem.trainable));
-	counts(plan, ran, r);
-	deltas(plan, &ran->totals, r);
 	set(r, "optimiser", optimised(&ran->totals.optimised));
 	set(r, "pipeline", tw_result_pipeline(plan, facts->stages));
 	status = digests(plan, &ran->totals, r);

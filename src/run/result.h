@@ -5,6 +5,7 @@
 
 #include "actor/cluster.h"
 #include "metrics/stage_figures.h"
+#include "node/figures.h"
 #include "spec/job.h"
 
 #include <jansson.h>

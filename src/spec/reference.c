@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reference.c - what can be written in a job file, printed from the rows and tables. */
+#include "node/figures.h"
 #include "spec/field.h"
 #include "spec/registries.h"
-#include "spec/result_fields.h"
 
 #include <string.h>
 
@@ -371,8 +371,9 @@ static void print_result(FILE *out, printer print)
 		fprintf(out, ".SS Result (\\-\\-json)\n");
 	else
 		fprintf(out, "Result (--json, and result.json in a run directory)\n");
-	for (const struct tw_result_field *f = tw_result_fields; f->name; f++)
-		print(out, &(struct line){ f->name, f->help, NULL });
+	for (const struct tw_figure *f = tw_result_figures; f->name; f++)
+		if (f->help)
+			print(out, &(struct line){ f->result, f->help, NULL });
 }
 
 void tw_job_layers(FILE *out)

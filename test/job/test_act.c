@@ -150,8 +150,8 @@ static void bytes_are_those_of_the_codec(void **state)
 		assert_int_equal(r->status, TW_OK);
 		for (uint32_t s = 0; s < 3; s++) {
 			const struct tw_stage *t = &r->t.job->plan.staging.stage[s];
-			const uint64_t was = tw_stage_figures_of(plain->figures, 0, s).sent;
-			const uint64_t is = tw_stage_figures_of(r->figures, 0, s).sent;
+			const uint64_t was = tw_stage_figures_of(plain->figures, 0, s).work.sent;
+			const uint64_t is = tw_stage_figures_of(r->figures, 0, s).work.sent;
 
 			assert_int_equal(is, 24 * (t->send_bytes + t->return_bytes));
 			assert_int_equal(was, 24 * 4 * (t->sends + t->returns));

@@ -43,11 +43,13 @@ static void mute_all(struct pipe_run *r)
 
 static bool equal(const struct tw_stage_note *x, const struct tw_stage_note *y)
 {
-	return x->forwards == y->forwards && x->backwards == y->backwards &&
-	       x->forward_time == y->forward_time && x->backward_time == y->backward_time &&
-	       x->first == y->first && x->last == y->last && x->sent == y->sent &&
-	       x->depth == y->depth && x->versions == y->versions && x->memory == y->memory &&
-	       y->updates >= x->updates && y->update_time >= x->update_time; /* the last came */
+	return x->work.forwards == y->work.forwards && x->work.backwards == y->work.backwards &&
+	       x->work.forward_time == y->work.forward_time &&
+	       x->work.backward_time == y->work.backward_time && x->first == y->first &&
+	       x->last == y->last && x->work.sent == y->work.sent &&
+	       x->work.depth == y->work.depth && x->work.versions == y->work.versions &&
+	       x->work.memory == y->work.memory && y->work.updates >= x->work.updates &&
+	       y->work.update_time >= x->work.update_time; /* the last came */
 }
 
 static void same_figures(const struct pipe_run *a, const struct pipe_run *b, const char *what,
@@ -57,13 +59,14 @@ static void same_figures(const struct pipe_run *a, const struct pipe_run *b, con
 		const struct tw_stage_note x = tw_stage_figures_of(a->figures, k / 3, k % 3);
 		const struct tw_stage_note y = tw_stage_figures_of(b->figures, k / 3, k % 3);
 
-		if (!x.backwards || !equal(&x, &y))
+		if (!x.work.backwards || !equal(&x, &y))
 			fail_msg("%s, seed %u, cell %u.%u: %llu and %llu backwards, %lld and %lld "
 				 "ns, %llu and %llu updates",
-				 what, seed, k / 3, k % 3, (unsigned long long)x.backwards,
-				 (unsigned long long)y.backwards, (long long)x.backward_time,
-				 (long long)y.backward_time, (unsigned long long)x.updates,
-				 (unsigned long long)y.updates);
+				 what, seed, k / 3, k % 3, (unsigned long long)x.work.backwards,
+				 (unsigned long long)y.work.backwards,
+				 (long long)x.work.backward_time, (long long)y.work.backward_time,
+				 (unsigned long long)x.work.updates,
+				 (unsigned long long)y.work.updates);
 	}
 	assert_true(tw_stage_figures_bubble(a->figures) == tw_stage_figures_bubble(b->figures));
 }
@@ -99,9 +102,9 @@ static void threads_tell_as_well(void **state)
 	for (uint32_t k = 0; k < 6; k++) {
 		const struct tw_stage_note n = tw_stage_figures_of(r->figures, k / 3, k % 3);
 
-		assert_int_equal(n.forwards, n.backwards);
-		assert_true(n.forward_time >= 0 && n.first <= n.last);
-		micros += k % 3 == 0 ? n.backwards : 0;
+		assert_int_equal(n.work.forwards, n.work.backwards);
+		assert_true(n.work.forward_time >= 0 && n.first <= n.last);
+		micros += k % 3 == 0 ? n.work.backwards : 0;
 	}
 	assert_int_equal(micros, 3 * 24);
 	assert_true(tw_stage_figures_bubble(r->figures) >= 0 &&
@@ -122,7 +125,7 @@ static void lives_are_added(void **state)
 		pipe_go(r);
 		assert_int_equal(r->status, TW_OK);
 		for (uint32_t slot = 0; slot < 2; slot++)
-			micros += tw_stage_figures_of(r->figures, slot, 2).backwards;
+			micros += tw_stage_figures_of(r->figures, slot, 2).work.backwards;
 		/* what a cell has done in the second before it was fenced is not told */
 		if (micros < 3 * 24 - 8 || micros > r->ran.totals.samples + 8)
 			fail_msg("seed %u: %llu micro-batches of %llu samples", seed,
@@ -147,17 +150,17 @@ static bool tell_lies(void *arg, struct tw_context *ctx, struct tw_msg *m)
 		memset(f, 0xff, sizeof *f);
 		break;
 	case OVERFLOW: /* their sum is small again */
-		f->forward_time = f->backward_time = (uint64_t)1 << 63;
+		f->work.forward_time = f->work.backward_time = INT64_MIN;
 		break;
 	case LATER:
 		f->ended = f->began + 1;
 		break;
 	case MORE_BACK:
-		f->backwards = f->forwards + 1;
+		f->work.backwards = f->work.forwards + 1;
 		break;
 	case BUSIER:
-		f->forward_time = f->began;
-		f->backward_time = 1;
+		f->work.forward_time = (int64_t)f->began;
+		f->work.backward_time = 1;
 		f->ended = 0;
 		break;
 	case OTHER_SLOT:
@@ -207,9 +210,9 @@ static void a_lie_is_passed_over(void **state)
 				tw_stage_figures_of(r->figures, k / 3, k % 3);
 
 			if (k == 1 && lie != OTHER_SLOT && lie != OLD_LIFE)
-				assert_int_equal(n.forwards, 0);
+				assert_int_equal(n.work.forwards, 0);
 			if (k >= 3)
-				assert_true(n.backwards > 0 && n.backwards <= 72);
+				assert_true(n.work.backwards > 0 && n.work.backwards <= 72);
 		}
 		assert_int_equal(warned, lie <= BUSIER ? 1 : 0);
 		pipe_free(honest);

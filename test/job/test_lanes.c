@@ -324,10 +324,10 @@ static void lanes_keep_what_the_plan_says(void **state)
 		const struct tw_stage_note n = tw_stage_figures_of(r->figures, 0, cell);
 		const struct tw_stage *s = &p->staging.stage[tw_plan_stage_of(p, cell)];
 
-		assert_int_equal(n.forwards, MICROS / s->lanes);
-		assert_int_equal(n.backwards, MICROS / s->lanes);
-		assert_int_equal(n.depth, s->keeps.depth);
-		assert_int_equal(n.versions, s->keeps.versions);
+		assert_int_equal(n.work.forwards, MICROS / s->lanes);
+		assert_int_equal(n.work.backwards, MICROS / s->lanes);
+		assert_int_equal(n.work.depth, s->keeps.depth);
+		assert_int_equal(n.work.versions, s->keeps.versions);
 	}
 	pipe_free(r);
 }

@@ -204,8 +204,8 @@ static void pipedream_is_late_by_its_place(void **state)
 				const struct tw_stage_note n =
 					tw_stage_figures_of(r->figures, 0, s);
 
-				assert_int_equal(n.depth, k - s);
-				assert_int_equal(n.versions, stash ? k - s : 1);
+				assert_int_equal(n.work.depth, k - s);
+				assert_int_equal(n.work.versions, stash ? k - s : 1);
 			}
 			pipe_free(r);
 		}
@@ -350,11 +350,11 @@ static void keeps_as_planned(const struct pipe_run *r, uint32_t micros)
 		const struct tw_stage *t = &p->staging.stage[s];
 		const struct tw_stage_memory m = tw_cost_stage_memory(p, s);
 
-		assert_int_equal(n.forwards, micros);
-		assert_int_equal(n.backwards, micros);
-		assert_int_equal(n.depth, t->keeps.depth);
-		assert_int_equal(n.versions, t->keeps.versions);
-		NEAR((double)n.memory, m.versions + m.activations, 0.5);
+		assert_int_equal(n.work.forwards, micros);
+		assert_int_equal(n.work.backwards, micros);
+		assert_int_equal(n.work.depth, t->keeps.depth);
+		assert_int_equal(n.work.versions, t->keeps.versions);
+		NEAR((double)n.work.memory, m.versions + m.activations, 0.5);
 	}
 }
 

@@ -6,21 +6,20 @@
  *  (2) what cannot be is passed over, with a sentence for each identity.
  *  (3) before the last evaluation all cells are asked once more, and waited for, for a short time:
  *      figures that do not come hold up nobody. */
+#include "node/figures.h"
 #include "node/master/master.h"
 
 #define PATIENCE (2 * TW_SECOND)
 
 static bool plausible(const struct tw_body_figures *f)
 {
-	const uint64_t each[] = { f->forwards, f->backwards, f->forward_time, f->backward_time,
-				  f->began,    f->ended,     f->updates,      f->update_time,
-				  f->sent,     f->memory };
+	const struct tw_stage_work *w = &f->work;
 
-	for (size_t k = 0; k < sizeof each / sizeof each[0]; k++)
-		if (each[k] > TW_FIGURE_MOST)
+	for (const struct tw_figure *row = tw_work_figures; row->name; row++)
+		if (!row->derived && tw_figure_count(row, w) > TW_FIGURE_MOST)
 			return false;
-	return f->ended <= f->began && f->backwards <= f->forwards &&
-	       f->forward_time + f->backward_time <= f->began - f->ended;
+	return f->began <= TW_FIGURE_MOST && f->ended <= f->began && w->backwards <= w->forwards &&
+	       (uint64_t)(w->forward_time + w->backward_time) <= f->began - f->ended;
 }
 
 static void note(struct tw_context *ctx, const struct tw_msg *msg, uint32_t cell)
@@ -28,18 +27,9 @@ static void note(struct tw_context *ctx, const struct tw_msg *msg, uint32_t cell
 	const struct tw_body_figures *f = &msg->b.figures;
 	const int64_t now = tw_now(ctx);
 	const struct tw_stage_note told = { .cell = cell,
-					    .forwards = f->forwards,
-					    .backwards = f->backwards,
-					    .forward_time = (int64_t)f->forward_time,
-					    .backward_time = (int64_t)f->backward_time,
 					    .first = now - (int64_t)f->began,
 					    .last = now - (int64_t)f->ended,
-					    .updates = f->updates,
-					    .update_time = (int64_t)f->update_time,
-					    .sent = f->sent,
-					    .depth = f->depth,
-					    .versions = f->versions,
-					    .memory = f->memory };
+					    .work = f->work };
 
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STAGE,
 					.slot = msg->h.from,
@@ -51,7 +41,7 @@ static void note(struct tw_context *ctx, const struct tw_msg *msg, uint32_t cell
  * forward. */
 static void show(struct master *m, const struct tw_msg *msg)
 {
-	const struct tw_body_figures *f = &msg->b.figures;
+	const struct tw_stage_work *f = &msg->b.figures.work;
 	const double took = 3.0 * tw_plan_cells(m->plan) * (double)f->forward_time;
 
 	if (f->forwards && took < (double)TW_FIGURE_MOST)
@@ -72,7 +62,7 @@ void tw_figures_told(struct master *m, struct tw_context *ctx, const struct tw_m
 	c->from = msg->b.figures.from;
 	if (plausible(&msg->b.figures)) {
 		show(m, msg);
-		if (msg->b.figures.forwards)
+		if (msg->b.figures.work.forwards)
 			note(ctx, msg, tw_cell_number(m, c));
 		return;
 	}

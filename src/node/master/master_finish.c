@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* master_finish.c - the end of a run: throughput without the tail, last vectors, totals. */
+#include "node/figures.h"
 #include "node/master/master.h"
 
 #include <math.h>
@@ -192,45 +193,6 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 		tw_score_final(m, ctx);
 }
 
-static void add_tally(struct tw_tally *to, const struct tw_tally *t)
-{
-	to->updates += t->updates;
-	to->contributions += t->contributions;
-	to->staleness_sum += t->staleness_sum;
-	to->staleness_count += t->staleness_count;
-	if (t->staleness_max > to->staleness_max)
-		to->staleness_max = t->staleness_max;
-	if (t->refused > to->refused)
-		to->refused = t->refused;
-	to->fenced += t->fenced;
-	to->dropped_pushes += t->dropped_pushes;
-	to->dropped_samples += t->dropped_samples;
-	to->steps += t->steps;
-	to->samples += t->samples;
-	to->cached += t->cached;
-	to->up_slices += t->up_slices;
-	to->up_raw += t->up_raw;
-	to->up_encoded += t->up_encoded;
-	to->up_values += t->up_values;
-	to->up_sent += t->up_sent;
-	to->down_slices += t->down_slices;
-	to->down_raw += t->down_raw;
-	to->down_encoded += t->down_encoded;
-	to->own_steps += t->own_steps;
-	to->skipped += t->skipped;
-	to->drift += t->drift;
-	to->drift_most = fmax(to->drift_most, t->drift_most);
-	to->residual += t->residual;
-	to->residual_most = fmax(to->residual_most, t->residual_most);
-	to->residual_lost += t->residual_lost;
-	to->residuals_lost += t->residuals_lost;
-	to->gap += t->gap;
-	to->gap_values += t->gap_values;
-	to->gap_most = fmax(to->gap_most, t->gap_most);
-	for (int k = 0; k < TW_HISTOGRAM; k++)
-		to->histogram[k] += t->histogram[k];
-}
-
 /* Has every shard said what it has at the end? */
 static bool counted(const struct master *m)
 {
@@ -306,7 +268,7 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 	}
 	t.epochs = (double)tw_spans_total(&m->dealing.taken) / (double)p->problem.samples;
 	for (uint32_t s = 0; s < p->problem.shards; s++)
-		add_tally(&t.tally, &m->shard[s].tally);
+		tw_tally_add(&t.tally, &m->shard[s].tally);
 	t.updates = tw_score_updates(m, (double)t.tally.updates, (double)t.tally.contributions) /
 		    p->problem.shards;
 	tw_optimise_totals(m, &t);

@@ -113,7 +113,8 @@ static void record(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 					.value = p->version.incarnation,
 					.n = p->trainable,
 					.extra = (double)p->trainable,
-					.push = &m->b.push });
+					.push = &m->b.push,
+					.tally = &p->tally });
 }
 
 void tw_shard_portion(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)

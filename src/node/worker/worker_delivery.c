@@ -96,7 +96,7 @@ static void send(struct worker *w, struct tw_context *ctx, uint32_t cell, const 
 		m->h.payload = one->bytes;
 		m->h.flags |= one->plain ? TW_FLAG_PLAIN : 0;
 		if (!(m->h.flags & TW_FLAG_FREE))
-			w->stage->counts.sent += one->bytes;
+			w->stage->counts.work.sent += one->bytes;
 	}
 	tw_send(ctx, m);
 }

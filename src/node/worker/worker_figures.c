@@ -21,7 +21,7 @@ static bool is_among(struct tw_block *const *list, uint32_t count, const struct 
 void tw_stage_count_memory(struct worker *w)
 {
 	struct worker_stage *s = w->stage;
-	struct stage_counts *c = &s->counts;
+	struct tw_stage_work *c = &s->counts.work;
 	struct tw_block *seen[64 * 4];
 	uint32_t versions = 0, depth = 0;
 	size_t bytes = 0;
@@ -52,23 +52,13 @@ void tw_stage_tell(struct worker *w, struct tw_context *ctx)
 	const struct worker_stage *s = w->stage;
 	const struct stage_counts *c = &s->counts;
 
-	tw_note(ctx, &(struct tw_note){
-			     .kind = TW_NOTE_STAGE,
-			     .slot = w->me.id.slot,
-			     .incarnation = w->me.id.incarnation,
-			     .stage = &(struct tw_stage_note){ .cell = s->cell,
-							       .forwards = c->forwards,
-							       .backwards = c->backwards,
-							       .forward_time = c->forward_time,
-							       .backward_time = c->backward_time,
-							       .first = c->first,
-							       .last = c->last,
-							       .updates = c->updates,
-							       .update_time = c->update_time,
-							       .sent = c->sent,
-							       .depth = c->depth,
-							       .versions = c->versions,
-							       .memory = c->memory } });
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STAGE,
+					.slot = w->me.id.slot,
+					.incarnation = w->me.id.incarnation,
+					.stage = &(struct tw_stage_note){ .cell = s->cell,
+									  .first = c->first,
+									  .last = c->last,
+									  .work = c->work } });
 }
 
 /* The master need not hear which cell it is: it knows who has which place. */
@@ -83,18 +73,9 @@ static void report(struct worker *w, struct tw_context *ctx, uint64_t asked)
 	m->h.flags = TW_FLAG_FREE;
 	m->b.figures = (struct tw_body_figures){
 		.asked = asked,
-		.forwards = c->forwards,
-		.backwards = c->backwards,
-		.forward_time = (uint64_t)c->forward_time,
-		.backward_time = (uint64_t)c->backward_time,
-		.began = c->forwards ? (uint64_t)(now - c->first) : 0,
-		.ended = c->forwards ? (uint64_t)(now - c->last) : 0,
-		.updates = c->updates,
-		.update_time = (uint64_t)c->update_time,
-		.sent = c->sent,
-		.memory = c->memory,
-		.depth = c->depth,
-		.versions = c->versions,
+		.began = c->work.forwards ? (uint64_t)(now - c->first) : 0,
+		.ended = c->work.forwards ? (uint64_t)(now - c->last) : 0,
+		.work = c->work,
 		.pin = c->pin,
 		.from = c->from,
 		.waits = c->waits,
@@ -139,7 +120,7 @@ static uint32_t waits_for(const struct worker *w)
 void tw_stage_figures_due(struct worker *w, struct tw_context *ctx)
 {
 	struct stage_counts *c = &w->stage->counts;
-	const uint64_t moves = c->forwards + c->backwards + c->tests;
+	const uint64_t moves = c->work.forwards + c->work.backwards + c->tests;
 	const bool moved = moves != c->moves;
 	const uint32_t waits = moved ? UINT32_MAX : waits_for(w); /* (2) */
 

@@ -63,7 +63,7 @@ static void compute(struct worker *w, struct tw_context *ctx, const struct fligh
 	c->in.cancel = &c->cancel;
 	w->step.state = STEP_COMPUTING;
 	r->began = tw_now(ctx);
-	if (!s->counts.forwards && !r->back)
+	if (!s->counts.work.forwards && !r->back)
 		s->counts.first = r->began;
 	tw_stage_count_memory(w);
 	tw_stage_watch(w, ctx);
@@ -169,9 +169,9 @@ static void forwarded(struct worker *w, struct tw_context *ctx, struct flight *f
 	if (!keeps)
 		tw_stage_drop_views(f->view, w->exchange.holders);
 	tw_stage_send_act(w, ctx, &f->what, s->run.out);
-	s->counts.forwards++;
+	s->counts.work.forwards++;
 	s->counts.last = tw_now(ctx);
-	s->counts.forward_time += s->counts.last - s->run.began;
+	s->counts.work.forward_time += s->counts.last - s->run.began;
 }
 
 /* (10): what is contributed by now goes up to here. */
@@ -206,7 +206,7 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 
 	tw_stage_send_grad(w, ctx, f, s->run.out);
 	s->backwards++;
-	s->counts.backwards++;
+	s->counts.work.backwards++;
 	s->group = f->what.group;
 	if (is_first(s))
 		tw_stage_is_back(w, ctx, f->what.micro, f->loss);
@@ -217,7 +217,7 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 	keep_mark(w);
 	/* adding it up takes its time, too */
 	s->counts.last = tw_now(ctx);
-	s->counts.backward_time += s->counts.last - s->run.began;
+	s->counts.work.backward_time += s->counts.last - s->run.began;
 	tw_stage_tell(w, ctx);
 	s->waits_version = s->waits_version || tw_exchange_asks(&w->exchange);
 	s->waits_since = s->counts.last;

@@ -112,18 +112,12 @@ struct cell_place {
 
 /* What a cell tells of itself, for results and metrics; anew with every identity. */
 struct stage_counts {
-	uint64_t forwards, backwards;
-	int64_t forward_time, backward_time; /* ns of the world's clock */
-	int64_t first, last;                 /* when it began its first, and ended its last move */
-	uint64_t updates;                    /* contributions that were answered ... */
-	int64_t update_time;                 /* ... ns from the last backward of each until then */
-	uint64_t sent;                       /* bytes of activations and their gradients */
-	uint32_t depth, versions;            /* most micro-batches in flight, versions in memory */
-	size_t memory;                       /* most bytes of these: inputs, stashes, versions */
-	uint64_t tests, pin, from;           /* evaluations that it passed on; the last of them */
-	uint64_t moves;                      /* made when the timer of its figures last fired */
-	uint32_t waits;                      /* for this cell, as it told then; UINT32_MAX: none */
-	bool watched;                        /* that timer is set */
+	struct tw_stage_work work;
+	int64_t first, last;       /* when it began its first, and ended its last move */
+	uint64_t tests, pin, from; /* evaluations that it passed on; the last of them */
+	uint64_t moves;            /* made when the timer of its figures last fired */
+	uint32_t waits;            /* for this cell, as it told then; UINT32_MAX: none */
+	bool watched;              /* that timer is set */
 };
 
 struct worker_stage {

@@ -243,8 +243,8 @@ void tw_stage_fetched(struct worker *w, struct tw_context *ctx)
 
 	if (s->waits_version) {
 		s->newest++;
-		s->counts.updates++;
-		s->counts.update_time += tw_now(ctx) - s->waits_since;
+		s->counts.work.updates++;
+		s->counts.work.update_time += tw_now(ctx) - s->waits_since;
 	}
 	s->waits_version = false;
 	if (s->versions && s->forwards)
