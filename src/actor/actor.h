@@ -62,37 +62,31 @@ struct tw_sum {
 	struct tw_block *more; /* floats that are added up in place, all of the block */
 };
 
-/* A thing that happened, for tests, metrics, traces and the progress line. */
+/* A thing that happened, for tests, metrics, traces and the progress line; and what of the head of
+ * the note its kind fills.  "worker" is slot and incarnation, "samples" from and count. */
 enum tw_note_kind {
-	TW_NOTE_STEP,     /* a worker starts a step: slot, clock, from, count */
-	TW_NOTE_GRADIENT, /* a gradient is ready: slot, loss, samples */
-	TW_NOTE_APPLY,  /* a shard applied (or added) a contribution: shard, slot, incarnation, seq,
-			     tau, version, from, count, push (one note per range); `value`: the
-			     shard's incarnation */
-	TW_NOTE_UPDATE, /* a shard made an update: shard, version, rate in value */
-	TW_NOTE_COMMIT, /* a shard committed a round: shard, round, count */
-	TW_NOTE_DROP,   /* a shard or the master dropped late samples: slot, from, count; of a gate
-			     without rounds `value`: the shard's incarnation */
-	TW_NOTE_REFUSED,   /* not finite, malformed: slot; of a shard's earlier life: value = 1 */
-	TW_NOTE_DEAL,      /* the master dealt: slot, from, count; seq 1 if dealt again */
-	TW_NOTE_VIEW,      /* membership changed: count = live, seq = view */
-	TW_NOTE_EVAL,      /* an evaluation: value = loss, extra = accuracy or -1, label = what its
-			     view has, seq = its pin, count = 1 if it is the last of the run */
-	TW_NOTE_CUT,       /* a checkpoint is complete: seq = number */
-	TW_NOTE_ROLLBACK,  /* the cluster went back to cut seq */
-	TW_NOTE_HOSTED,    /* a shard was taken: shard, incarnation, version */
-	TW_NOTE_PROGRESS,  /* master: from = positions dealt, count = live, value = mean loss;
-			     label: samples and steps that are in, updates under rounds, else NAN */
-	TW_NOTE_PINNED,    /* every shard keeps its view for the evaluation: seq = its pin */
-	TW_NOTE_ITERATION, /* an optimiser accepted a point: seq = iterations, from = evaluations,
-			      count = restarts, value = loss, extra = norm of the gradient,
-			      label.rate = length of the step */
+	TW_NOTE_STEP,      /* a worker starts a step: worker, samples */
+	TW_NOTE_GRADIENT,  /* a gradient is ready: slot, samples */
+	TW_NOTE_APPLY,     /* a shard applied (or added) a contribution: all; one note per range */
+	TW_NOTE_UPDATE,    /* a shard made an update: shard, version */
+	TW_NOTE_COMMIT,    /* a shard committed a round: shard, version, round */
+	TW_NOTE_DROP,      /* late samples were dropped: slot, samples; by a shard: shard, seq and,
+			      if its gate has no rounds, life; by the master: round */
+	TW_NOTE_REFUSED,   /* a contribution: shard, worker, seq */
+	TW_NOTE_DEAL,      /* the master dealt: slot, samples */
+	TW_NOTE_VIEW,      /* membership changed: worker */
+	TW_NOTE_EVAL,      /* an evaluation */
+	TW_NOTE_CUT,       /* a checkpoint is complete */
+	TW_NOTE_ROLLBACK,  /* the cluster went back to a checkpoint */
+	TW_NOTE_HOSTED,    /* a shard was taken: shard, life, version */
+	TW_NOTE_PROGRESS,  /* the master: how far the run is: round */
+	TW_NOTE_PINNED,    /* every shard keeps its view for the evaluation */
+	TW_NOTE_ITERATION, /* an optimiser accepted a point */
 	TW_NOTE_TAKEOVER,  /* a new master goes on with replicas that have committed `round` rounds:
 			      what was noted of later ones has reached nobody */
-	TW_NOTE_STAGE,     /* a cell of a worker has made a backward, or has told the master what it
-			      has done: slot, incarnation, stage */
-	TW_NOTE_CELL,      /* the master: the place of a cell is taken, or vacant again: slot,
-			      from = cell, seq = node, count = 1 if it is taken */
+	TW_NOTE_STAGE,     /* a cell has made a backward, or has told the master what it has done:
+			      worker */
+	TW_NOTE_CELL,      /* the master: the place of a cell is taken, or vacant again: slot */
 };
 
 /* A point of the learning curve: what the parameters have seen, means over the shards. */
@@ -103,6 +97,14 @@ struct tw_point {
 	double train_loss;              /* mean over recent samples, about an epoch; NAN: none */
 };
 
+/* What an optimiser has done. */
+struct tw_optimised {
+	uint64_t iterations, evaluations, restarts;
+	uint64_t backups;            /* portions that were dealt twice, by this master */
+	double loss, gradient, step; /* of the point accepted last: loss, norm; step to it */
+	const char *why;             /* static text: why it ended; NULL: there was no optimiser */
+};
+
 /* What a cell of a worker has done so far, since it got this identity. */
 struct tw_stage_note {
 	uint32_t cell, pad;  /* pad: 0, so that notes can be compared as bytes */
@@ -110,21 +112,74 @@ struct tw_stage_note {
 	struct tw_stage_work work;
 };
 
+/* A head says what a note is about (0 where its kind is about none), and the member of its kind the
+ * rest.  What is pointed to is valid during the call only. */
 struct tw_note {
 	enum tw_note_kind kind;
-	uint32_t shard, slot, incarnation, count;
-	uint64_t seq, tau, version, round, from;
-	double value, extra;
-	struct tw_point label;              /* EVAL, PROGRESS */
-	int64_t at;                         /* filled by the context */
-	uint64_t bytes;                     /* filled by the context for PINNED and PROGRESS: sent
-					       so far by this process, in sim by all */
-	const float *before, *after, *sent; /* APPLY with plan.gaps: w at apply and what was sent;
-					       valid during the call only */
-	size_t n;                           /* APPLY: trainable values; extra: those sent */
-	const struct tw_body_push *push;   /* APPLY: the contribution; valid during the call only */
-	const struct tw_tally *tally;      /* APPLY: of its shard; NULL: not known.  As above */
-	const struct tw_stage_note *stage; /* STAGE; valid during the call only */
+	uint32_t slot, incarnation; /* a worker */
+	uint32_t shard, life;       /* a shard and its incarnation; UINT32_MAX: the master drops */
+	uint32_t count;             /* so many samples ... */
+	uint64_t from;              /* ... at the positions from here on */
+	uint64_t seq;               /* a contribution of the worker */
+	uint64_t version, round;    /* of the shard; number of a round */
+	int64_t at;                 /* filled by the context */
+	uint64_t bytes;             /* filled by the context for PINNED and PROGRESS: sent so far
+				       by this process, in sim by all */
+	union {
+		struct {
+			uint64_t clock; /* STEP: contributions that the worker has closed */
+			double loss;    /* GRADIENT: sum over the samples */
+		} step;
+		struct {
+			uint64_t tau;
+			const struct tw_body_push *push; /* NULL: the master tells of it */
+			size_t n, values_sent;           /* trainable values; of these were sent */
+			/* plan.gaps: n parameters, and what the worker was sent of them */
+			const float *before, *sent;
+			const struct tw_tally *tally; /* of its shard; NULL: not known */
+		} apply;
+		struct {
+			double rate;
+		} update;
+		struct {
+			uint32_t contributions;
+		} commit;
+		struct {
+			bool fenced; /* it is of an earlier life of the shard */
+		} refused;
+		struct {
+			uint64_t number;
+			uint32_t live;              /* workers */
+			enum tw_member_state state; /* of this one */
+		} view;
+		struct {
+			uint64_t pin;          /* PINNED, too */
+			double loss, accuracy; /* accuracy -1: none */
+			struct tw_point point; /* what its view has */
+			bool final;            /* it is the last of the run */
+		} eval;
+		struct {
+			uint64_t number; /* of the checkpoint: CUT, ROLLBACK */
+			uint64_t closed; /* CUT: positions that are done with */
+			bool all;        /* ROLLBACK: all go back, not one shard alone */
+		} cut;
+		struct {
+			uint64_t cut;   /* from which checkpoint; 0: none */
+			size_t from, n; /* which parameters ... */
+			const float *w; /* ... and what they are */
+		} hosted;
+		struct {
+			uint64_t dealt;        /* positions */
+			uint32_t live;         /* workers */
+			struct tw_point point; /* what is in; updates: under rounds, else NAN */
+		} progress;
+		struct tw_optimised iteration;
+		struct {
+			uint32_t number, node;
+			bool taken;
+		} cell;
+		const struct tw_stage_note *stage;
+	};
 };
 
 /* The end of a run, from the master. */
@@ -164,14 +219,6 @@ struct tw_steady {
 	 * such moment */
 	double samples;
 	int64_t lasted; /* ns of the world's clock */
-};
-/* What an optimiser has done. */
-struct tw_optimised {
-	uint64_t iterations, evaluations, restarts;
-	uint64_t backups; /* portions that were dealt twice, by this master */
-	double loss, gradient,
-		step;    /* of the point accepted last: loss, norm; length of the step */
-	const char *why; /* static text: why it ended; NULL: there was no optimiser */
 };
 struct tw_totals {
 	struct tw_tally tally;

@@ -72,15 +72,15 @@ static bool note(void *arg, const struct tw_note *n)
 
 	if (n->kind == TW_NOTE_EVAL) {
 		event.kind = THALWEG_EVALUATION;
-		event.loss = n->value;
-		event.accuracy = known(n->extra);
-		event.samples = (uint64_t)n->label.samples;
-		event.epochs = n->label.samples / (double)h->engine->samples;
-		event.staleness = n->label.staleness >= 0.0 ? n->label.staleness : 0.0;
+		event.loss = n->eval.loss;
+		event.accuracy = known(n->eval.accuracy);
+		event.samples = (uint64_t)n->eval.point.samples;
+		event.epochs = n->eval.point.samples / (double)h->engine->samples;
+		event.staleness = n->eval.point.staleness >= 0.0 ? n->eval.point.staleness : 0.0;
 		tell(h, &event);
 	} else if (n->kind == TW_NOTE_CUT && h->kept) {
 		event.kind = THALWEG_CHECKPOINT;
-		event.checkpoint = n->seq;
+		event.checkpoint = n->cut.number;
 		tell(h, &event);
 	}
 	return true;

@@ -85,7 +85,7 @@ static bool observe(void *arg, const struct tw_note *n)
 	struct seen *s = arg;
 
 	if (n->kind == TW_NOTE_VIEW)
-		s->live = s->updates < s->first ? n->count : s->live;
+		s->live = s->updates < s->first ? n->view.live : s->live;
 	if (n->kind != TW_NOTE_UPDATE)
 		return true;
 	s->updates++;

@@ -79,16 +79,16 @@ static void time_text(double seconds, char *out, size_t room)
 
 void tw_terminal_text(const struct tw_progress *p, char *out, size_t room)
 {
-	const bool optimises = p->evaluations > 0;
+	const bool optimises = p->optimised.evaluations > 0;
 	char left[32];
-	size_t n =
-		optimises ? (size_t)snprintf(out, room,
-					     "iteration %llu, %llu evaluations, gradient %.3g, "
-					     "step %.3g",
-					     (unsigned long long)p->iterations,
-					     (unsigned long long)p->evaluations,
-					     tw_unsigned_nan(p->gradient), tw_unsigned_nan(p->step))
-			  : (size_t)snprintf(out, room, "epoch %.2f", p->epochs);
+	size_t n = optimises ? (size_t)snprintf(out, room,
+						"iteration %llu, %llu evaluations, gradient %.3g, "
+						"step %.3g",
+						(unsigned long long)p->optimised.iterations,
+						(unsigned long long)p->optimised.evaluations,
+						tw_unsigned_nan(p->optimised.gradient),
+						tw_unsigned_nan(p->optimised.step))
+			     : (size_t)snprintf(out, room, "epoch %.2f", p->epochs);
 
 	if (n < room && p->positions && !optimises && p->epochs > 0.0)
 		n += (size_t)snprintf(out + n, room - n, " (%.0f %%)",

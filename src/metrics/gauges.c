@@ -158,7 +158,7 @@ static void step(struct tw_gauges *g, const struct tw_note *n)
 static void gradient(struct tw_gauges *g, const struct tw_note *n)
 {
 	struct gauge_facts *f = &g->f;
-	const double mean = n->count ? n->value / n->count : NAN;
+	const double mean = n->count ? n->step.loss / n->count : NAN;
 
 	slot_of(g, n);
 	f->computed_steps++;
@@ -233,14 +233,14 @@ static void apply(struct tw_gauges *g, const struct tw_note *n)
 	raise(&f->applied_steps, h->steps);
 	if (!first_of(g, h, s, n))
 		return;
-	f->staleness[n->tau < TW_HISTOGRAM - 1 ? n->tau : TW_HISTOGRAM - 1]++;
-	f->staleness_sum += n->tau;
+	f->staleness[n->apply.tau < TW_HISTOGRAM - 1 ? n->apply.tau : TW_HISTOGRAM - 1]++;
+	f->staleness_sum += n->apply.tau;
 	f->staleness_count++;
-	f->values += n->n;
-	f->values_sent += (uint64_t)n->extra;
-	told(f, h, n->push);
-	if (g->tally && n->tally)
-		g->tally[n->shard] = *n->tally;
+	f->values += n->apply.n;
+	f->values_sent += n->apply.values_sent;
+	told(f, h, n->apply.push);
+	if (g->tally && n->apply.tally)
+		g->tally[n->shard] = *n->apply.tally;
 	if (g->plan->gate->traits & TW_GATE_LOCKFREE)
 		h->updates++; /* every one is an update, and the shard says so only here */
 	if (n->incarnation < s->incarnation ||
@@ -248,7 +248,7 @@ static void apply(struct tw_gauges *g, const struct tw_note *n)
 		return; /* another shard was first */
 	s->incarnation = n->incarnation;
 	s->seq = n->seq;
-	s->owes = n->push ? n->push->account.residual : 0.0f;
+	s->owes = n->apply.push ? n->apply.push->account.residual : 0.0f;
 	if (!s->stepping)
 		tick(s, n->at, (uint64_t)g->plan->traffic.push * g->plan->dealing.accumulate);
 }
@@ -279,17 +279,17 @@ static void view(struct tw_gauges *g, const struct tw_note *n)
 {
 	struct gauge_slot *s = slot_of(g, n);
 
-	g->f.live = n->count;
+	g->f.live = n->view.live;
 	g->f.has_live = true;
 	if (!s)
 		return;
-	if (n->value == TW_GONE && s->owes > 0.0f) {
+	if (n->view.state == TW_GONE && s->owes > 0.0f) {
 		g->f.residual_lost += (double)s->owes;
 		g->f.residuals_lost++;
 	}
 	s->owes = 0.0f;
 	s->viewed = true;
-	s->state = (uint32_t)n->value;
+	s->state = n->view.state;
 	s->timed = false; /* the time it was away is nobody's step */
 }
 
@@ -297,9 +297,9 @@ static void placed(struct tw_gauges *g, const struct tw_note *n)
 {
 	const uint32_t cells = tw_plan_cells(g->plan);
 
-	if (n->slot < g->plan->crew.workers && n->from < cells)
-		g->cell[n->slot * cells + n->from] =
-			(struct gauge_cell){ n->count, (uint32_t)n->seq };
+	if (n->slot < g->plan->crew.workers && n->cell.number < cells)
+		g->cell[n->slot * cells + n->cell.number] =
+			(struct gauge_cell){ n->cell.taken, n->cell.node };
 }
 
 /* After a cut is taken up again contributions may have numbers that were used before. */
@@ -326,7 +326,7 @@ static void hosted(struct tw_gauges *g, const struct tw_note *n)
 	h->steps = g->f.applied_steps;
 	h->refused = g->f.refused;
 	h->dropped = g->f.dropped;
-	if (n->seq)
+	if (n->hosted.cut)
 		forget_numbers(g);
 }
 
@@ -364,15 +364,15 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 		return;
 	case TW_NOTE_EVAL:
 		f->evaluated = true;
-		f->loss = n->value;
-		f->accuracy = n->extra;
-		f->in = n->label.samples;
+		f->loss = n->eval.loss;
+		f->accuracy = n->eval.accuracy;
+		f->in = n->eval.point.samples;
 		f->has_in = true;
 		progressed(f, clock);
 		return;
 	case TW_NOTE_CUT:
 		f->checkpoints++;
-		f->cut = n->seq;
+		f->cut = n->cut.number;
 		f->cut_at = clock;
 		return;
 	case TW_NOTE_ROLLBACK:
@@ -380,18 +380,18 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 			f->rollbacks++;
 		else
 			f->resumed = true;
-		f->cut = n->seq;
+		f->cut = n->cut.number;
 		forget_numbers(g);
 		return;
 	case TW_NOTE_PROGRESS:
-		f->in = n->label.samples;
-		f->closed = n->from;
+		f->in = n->progress.point.samples;
+		f->closed = n->progress.dealt;
 		f->has_in = f->has_closed = true;
-		f->live = n->count;
+		f->live = n->progress.live;
 		f->has_live = true;
-		f->train_loss = n->value;
+		f->train_loss = n->progress.point.train_loss;
 		f->has_train_loss = true;
-		hear(f, &n->label);
+		hear(f, &n->progress.point);
 		progressed(f, clock);
 		return;
 	default:

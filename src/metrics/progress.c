@@ -64,16 +64,19 @@ static void reckon(struct tw_watch *w, int64_t clock)
 
 static void progress(struct tw_watch *w, const struct tw_note *n)
 {
+	const struct tw_point *p = &n->progress.point;
+	const uint64_t dealt = n->progress.dealt;
+
 	if (!w->seen) {
 		w->seen = true;
-		w->first = n->label.samples;
-		w->first_dealt = n->from;
+		w->first = p->samples;
+		w->first_dealt = dealt;
 	}
-	w->now.samples = n->label.samples > w->first ? n->label.samples : w->first;
-	w->now.dealt = n->from > w->first_dealt ? n->from : w->first_dealt;
-	w->now.live = n->count;
-	if (!w->evaluated && isfinite(n->value))
-		w->now.loss = n->value;
+	w->now.samples = p->samples > w->first ? p->samples : w->first;
+	w->now.dealt = dealt > w->first_dealt ? dealt : w->first_dealt;
+	w->now.live = n->progress.live;
+	if (!w->evaluated && isfinite(p->train_loss))
+		w->now.loss = p->train_loss;
 }
 
 /* Workers that step by themselves skip what is not finite: the shards never see it. */
@@ -147,23 +150,24 @@ static json_t *curve(const struct tw_watch *w, const struct tw_point *l)
 static void measure(struct tw_watch *w, const struct tw_note *n, int64_t clock)
 {
 	const struct tw_progress *p = &w->now;
-	struct tw_point label = n->label;
+	struct tw_point in;
 	json_t *line, *rest;
 
 	if (!w->metrics.file || n->kind != TW_NOTE_PROGRESS || n->at < w->from ||
 	    clock - w->measured < TW_SECOND)
 		return;
 	w->measured = clock;
-	label.staleness = w->tau_count ? p->staleness : NAN;
-	label.rate = w->rate;
-	if (!isfinite(label.updates))
-		label.updates = w->updates;
+	in = n->progress.point;
+	in.staleness = w->tau_count ? p->staleness : NAN;
+	in.rate = w->rate;
+	if (!isfinite(in.updates))
+		in.updates = w->updates;
 	line = json_pack("{s:s, s:f, s:f, s:I, s:I, s:o, s:f, s:i}", "event", "progress", "time",
 			 run_time(w, n->at), "seconds", run_seconds(w, clock), "dealt",
 			 (json_int_t)p->dealt, "bytes", (json_int_t)(n->bytes + w->earlier.bytes),
 			 "loss", real(p->loss), "samples_per_second", p->rate, "live",
 			 (int)p->live);
-	rest = curve(w, &label);
+	rest = curve(w, &in);
 	if (line && w->plan->traffic.delta)
 		json_object_set_new(line, "drift", real(p->drift));
 	if (line && rest) {
@@ -198,7 +202,7 @@ static void log_line(struct tw_watch *w, const struct tw_note *n, const char *ev
 /* What a number on the wire means is in its lower half; the upper one says which master gave it. */
 static uint32_t view_number(const struct tw_note *n)
 {
-	return (uint32_t)(n->seq & UINT32_MAX);
+	return (uint32_t)(n->view.number & UINT32_MAX);
 }
 
 /* The same for people, with -v. */
@@ -212,27 +216,28 @@ static void detail(const struct tw_watch *w, const struct tw_note *n)
 	case TW_NOTE_EVAL:
 		tw_log_line(w->log, TW_DEBUG, "run",
 			    "%.3f s: evaluation after %.4g epochs: loss %.6g", at,
-			    n->label.samples / (double)w->plan->problem.samples,
-			    tw_unsigned_nan(n->value));
+			    n->eval.point.samples / (double)w->plan->problem.samples,
+			    tw_unsigned_nan(n->eval.loss));
 		return;
 	case TW_NOTE_ITERATION:
 		tw_log_line(w->log, TW_DEBUG, "run",
 			    "%.3f s: iteration %" PRIu64 ": loss %.9g, gradient %.3g, step %.3g, "
 			    "%" PRIu64 " evaluations",
-			    at, n->seq, tw_unsigned_nan(n->value), tw_unsigned_nan(n->extra),
-			    n->label.rate, n->from);
+			    at, n->iteration.iterations, tw_unsigned_nan(n->iteration.loss),
+			    tw_unsigned_nan(n->iteration.gradient), n->iteration.step,
+			    n->iteration.evaluations);
 		return;
 	case TW_NOTE_VIEW:
 		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: view %u: %u workers live", at,
-			    view_number(n), n->count);
+			    view_number(n), n->view.live);
 		return;
 	case TW_NOTE_CUT:
 		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: checkpoint %" PRIu64 " is complete",
-			    at, n->seq);
+			    at, n->cut.number);
 		return;
 	case TW_NOTE_ROLLBACK:
 		tw_log_line(w->log, TW_DEBUG, "run", "%.3f s: rolled back to checkpoint %" PRIu64,
-			    at, n->seq);
+			    at, n->cut.number);
 		return;
 	case TW_NOTE_HOSTED:
 		tw_log_line(w->log, TW_DEBUG, "run",
@@ -247,7 +252,7 @@ static void detail(const struct tw_watch *w, const struct tw_note *n)
 /* Training that diverges must not do so in silence. */
 static void refused(struct tw_watch *w, const struct tw_note *n)
 {
-	if (n->value > 0.0) /* its shard came back from a checkpoint: that says nothing of it */
+	if (n->refused.fenced) /* its shard came back from a checkpoint: that says nothing of it */
 		return;
 	if (w->refused++ == 0 && w->log)
 		tw_log_line(w->log, TW_WARNING, "run",
@@ -265,25 +270,27 @@ static void refused(struct tw_watch *w, const struct tw_note *n)
 /* It belongs to the views it was made of, and to the time when these were kept. */
 static void evaluation(struct tw_watch *w, const struct tw_note *n)
 {
-	const double epochs = n->label.samples / (double)w->plan->problem.samples;
-	const double loss = tw_unsigned_nan(n->value);
+	const struct tw_point *p = &n->eval.point;
+	const double epochs = p->samples / (double)w->plan->problem.samples;
+	const double loss = n->eval.loss, accuracy = n->eval.accuracy;
 	json_t *line;
 
 	w->evaluated = true;
-	w->now.loss = n->value;
-	w->now.accuracy = n->extra;
-	if (!isfinite(n->value))
+	w->now.loss = loss;
+	w->now.accuracy = accuracy;
+	if (!isfinite(loss))
 		w->diverged = true; /* no step leads back from there */
-	if (w->network && n->at >= w->from && n->extra >= 0.0)
+	if (w->network && n->at >= w->from && accuracy >= 0.0)
 		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f", epochs,
-			    loss, n->extra);
+			    tw_unsigned_nan(loss), accuracy);
 	else if (w->network && n->at >= w->from)
-		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g", epochs, loss);
+		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g", epochs,
+			    tw_unsigned_nan(loss));
 	line = json_pack("{s:f, s:I, s:o, s:o}", "seconds", run_seconds(w, w->pinned.clock),
 			 "bytes", (json_int_t)(w->pinned.bytes + w->earlier.bytes), "loss",
-			 real(n->value), "accuracy", n->extra < 0.0 ? json_null() : real(n->extra));
+			 real(loss), "accuracy", accuracy < 0.0 ? json_null() : real(accuracy));
 	if (line) {
-		json_t *rest = curve(w, &n->label);
+		json_t *rest = curve(w, p);
 
 		json_object_update(line, rest);
 		json_decref(rest);
@@ -294,18 +301,16 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 /* An optimiser accepted a point. */
 static void iteration(struct tw_watch *w, const struct tw_note *n)
 {
-	struct tw_progress *p = &w->now;
+	const struct tw_optimised *o = &n->iteration;
 
-	p->iterations = n->seq;
-	p->evaluations = n->from;
-	p->gradient = n->extra;
-	p->step = n->label.rate;
+	w->now.optimised = *o;
 	if (!w->evaluated)
-		p->loss = n->value;
+		w->now.loss = o->loss;
 	log_line(w, n, "iteration",
-		 json_pack("{s:I, s:I, s:o, s:o, s:o, s:i}", "iteration", (json_int_t)n->seq,
-			   "evaluations", (json_int_t)n->from, "loss", real(n->value), "gradient",
-			   real(n->extra), "step", real(n->label.rate), "restarts", (int)n->count));
+		 json_pack("{s:I, s:I, s:o, s:o, s:o, s:i}", "iteration", (json_int_t)o->iterations,
+			   "evaluations", (json_int_t)o->evaluations, "loss", real(o->loss),
+			   "gradient", real(o->gradient), "step", real(o->step), "restarts",
+			   (int)o->restarts));
 }
 
 bool tw_watch_note(void *arg, const struct tw_note *n)
@@ -319,13 +324,14 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 	case TW_NOTE_APPLY:
 		if (n->shard == w->row_shard)
 			w->row = 0;
-		w->tau_sum += n->tau;
+		w->tau_sum += n->apply.tau;
 		w->tau_count++;
-		if (w->plan->traffic.delta && n->push && n->from == n->push->range[0].from)
-			delta(w, n->shard, &n->push->account);
+		if (w->plan->traffic.delta && n->apply.push &&
+		    n->from == n->apply.push->range[0].from)
+			delta(w, n->shard, &n->apply.push->account);
 		return !w->diverged;
 	case TW_NOTE_UPDATE:
-		w->rate = n->value;
+		w->rate = n->update.rate;
 		w->updates = (double)n->version;
 		return true;
 	case TW_NOTE_REFUSED:
@@ -352,23 +358,25 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		iteration(w, n);
 		break;
 	case TW_NOTE_VIEW:
-		w->now.live = n->count;
+		w->now.live = n->view.live;
 		log_line(w, n, "view",
 			 json_pack("{s:I, s:i}", "view", (json_int_t)view_number(n), "live",
-				   (int)n->count));
+				   (int)n->view.live));
 		break;
 	case TW_NOTE_CUT:
-		log_line(w, n, "checkpoint", json_pack("{s:I}", "checkpoint", (json_int_t)n->seq));
+		log_line(w, n, "checkpoint",
+			 json_pack("{s:I}", "checkpoint", (json_int_t)n->cut.number));
 		break;
 	case TW_NOTE_ROLLBACK:
 		if (!w->dealt) /* nothing was done here: the start line names the checkpoint */
 			break;
-		log_line(w, n, "rollback", json_pack("{s:I}", "checkpoint", (json_int_t)n->seq));
+		log_line(w, n, "rollback",
+			 json_pack("{s:I}", "checkpoint", (json_int_t)n->cut.number));
 		break;
 	case TW_NOTE_HOSTED:
 		log_line(w, n, "hosted",
 			 json_pack("{s:i, s:i, s:I}", "shard", (int)n->shard, "incarnation",
-				   (int)n->incarnation, "version", (json_int_t)n->version));
+				   (int)n->life, "version", (json_int_t)n->version));
 		break;
 	default:
 		return true;

@@ -23,8 +23,7 @@ struct tw_progress {
 	double staleness;   /* mean so far */
 	double drift;       /* send: delta: mean norm of own less shared parameters; NAN: none */
 	uint32_t live;      /* workers */
-	uint64_t iterations, evaluations; /* of an optimiser; 0 evaluations: there is none */
-	double gradient, step; /* at its last accepted point: norm, length of the step to it */
+	struct tw_optimised optimised; /* 0 evaluations: there is no optimiser */
 };
 
 /* Shows progress to somebody.  Called by one thread at a time, and often: the receiver decides

@@ -62,23 +62,23 @@ static void note_applied(struct slice *s, struct tw_context *ctx, const struct c
 	for (uint32_t k = 0; k < c->push.ranges; k++) {
 		struct tw_note note = { .kind = TW_NOTE_APPLY,
 					.shard = s->index,
+					.life = s->version.incarnation,
 					.slot = c->slot / lanes,
 					.incarnation = c->incarnation,
 					.seq = c->seq * lanes + c->slot % lanes,
-					.tau = c->tau,
 					.version = s->version.n,
 					.round = s->round,
 					.from = c->push.range[k].from,
-					.value = s->version.incarnation,
-					.extra = (double)c->values,
-					.n = s->trainable,
-					.push = &c->push,
-					.tally = &s->tally,
-					.count = c->push.range[k].count };
+					.count = c->push.range[k].count,
+					.apply = { .tau = c->tau,
+						   .push = &c->push,
+						   .n = s->trainable,
+						   .values_sent = c->values,
+						   .tally = &s->tally } };
 
 		if (s->plan->gaps && k == 0) {
-			note.before = tw_block_floats(s->w);
-			note.sent = c->sent ? c->sent : note.before;
+			note.apply.before = tw_block_floats(s->w);
+			note.apply.sent = c->sent ? c->sent : note.apply.before;
 		}
 		tw_note(ctx, &note);
 	}

@@ -540,7 +540,7 @@ static void finish_update(struct slice *s, struct tw_context *ctx, const struct 
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_UPDATE,
 						.shard = s->index,
 						.version = s->version.n,
-						.value = u->rate });
+						.update.rate = u->rate });
 }
 
 enum tw_status tw_slice_update_fold(struct slice *s, struct contribution *into,

@@ -219,8 +219,9 @@ static bool observe(void *arg, const struct tw_note *n)
 			write_line(j, json_pack("{s:s, s:f, s:i, s:f, s:I}", "event", "step",
 						"time", (double)n->at / (double)TW_SECOND, "worker",
 						(int)n->slot, "loss",
-						isfinite(n->value) && n->count ? n->value / n->count
-									       : 0.0,
+						isfinite(n->step.loss) && n->count
+							? n->step.loss / n->count
+							: 0.0,
 						"samples", (json_int_t)n->count));
 	}
 	if (j->stages)

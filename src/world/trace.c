@@ -119,44 +119,52 @@ void tw_trace_message(struct trace *t, const struct tw_msg *m, int64_t sent, int
 	trace_end(t, m, m->to, "flow_in", arrived);
 }
 
-static const char *note_name(enum tw_note_kind kind)
+/* What the timeline shows of a note: it has the same six numbers of all of them. */
+struct shown {
+	const char *name; /* NULL: nothing */
+	uint64_t seq, from;
+	uint32_t count;
+};
+
+static struct shown show(const struct tw_note *n)
 {
-	switch (kind) {
+	switch (n->kind) {
 	case TW_NOTE_APPLY:
-		return "apply";
+		return (struct shown){ "apply", n->seq, n->from, n->count };
 	case TW_NOTE_COMMIT:
-		return "commit";
+		return (struct shown){ "commit", .count = n->commit.contributions };
 	case TW_NOTE_DROP:
-		return "drop";
+		return (struct shown){ "drop", n->seq, n->from, n->count };
 	case TW_NOTE_PINNED:
-		return "pinned";
+		return (struct shown){ "pinned", n->eval.pin };
 	case TW_NOTE_EVAL:
-		return "evaluation";
+		return (struct shown){ "evaluation", n->eval.pin, .count = n->eval.final };
 	case TW_NOTE_CUT:
-		return "checkpoint";
+		return (struct shown){ "checkpoint", n->cut.number, n->cut.closed };
 	case TW_NOTE_ROLLBACK:
-		return "rollback";
+		return (struct shown){ "rollback", n->cut.number, .count = n->cut.all };
 	case TW_NOTE_VIEW:
-		return "view";
+		return (struct shown){ "view", n->view.number, .count = n->view.live };
 	case TW_NOTE_HOSTED:
-		return "hosted";
-	default:
-		return NULL; /* steps and gradients are slices already, the others too many */
+		return (struct shown){ "hosted", n->hosted.cut, n->hosted.from };
+	default: /* steps and gradients are slices already, the others too many */
+		return (struct shown){ NULL };
 	}
 }
 
 void tw_trace_note(struct trace *t, struct tw_addr who, const struct tw_note *note)
 {
-	const char *name = t->file ? note_name(note->kind) : NULL;
+	const struct shown s = t->file ? show(note) : (struct shown){ NULL };
 
-	if (name)
+	if (s.name)
 		fprintf(t->file,
 			",\n{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"note\",\"name\":\"%s\",\"pid\":%u,"
 			"\"tid\":%u,\"ts\":%" PRIus ",\"args\":{\"slot\":%u,\"seq\":%" PRIu64
 			",\"tau\":%" PRIu64 ",\"version\":%" PRIu64 ",\"from\":%" PRIu64
 			",\"count\":%u}}",
-			name, who.node, thread_of(who), MICROS(note->at), note->slot, note->seq,
-			note->tau, note->version, note->from, note->count);
+			s.name, who.node, thread_of(who), MICROS(note->at), note->slot, s.seq,
+			note->kind == TW_NOTE_APPLY ? note->apply.tau : 0, note->version, s.from,
+			s.count);
 }
 
 void tw_trace_mark(struct trace *t, uint32_t node, const char *what, int64_t at)

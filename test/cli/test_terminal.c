@@ -67,10 +67,10 @@ static void the_text_has_everything(void **state)
 	tw_terminal_text(&p, text, sizeof text);
 	assert_string_equal(text, "epoch 1.50 (50 %), loss 0.25, accuracy 0.7500, staleness 3.50, "
 				  "4 workers, 123 samples/s");
-	p.iterations = 7;
-	p.evaluations = 9;
-	p.gradient = 0.125;
-	p.step = 1;
+	p.optimised.iterations = 7;
+	p.optimised.evaluations = 9;
+	p.optimised.gradient = 0.125;
+	p.optimised.step = 1;
 	p.accuracy = -1.0;
 	tw_terminal_text(&p, text, sizeof text);
 	assert_string_equal(text, "iteration 7, 9 evaluations, gradient 0.125, step 1, loss 0.25, "

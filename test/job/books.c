@@ -198,10 +198,10 @@ static void see_view(const struct tw_note *note)
 {
 	float *owed = seen.now.owed[note->slot];
 
-	if (note->value == TW_LIVE)
+	if (note->view.state == TW_LIVE)
 		return;
 	carried.live[note->slot] = 0;
-	if (note->value == TW_LEFT) {
+	if (note->view.state == TW_LEFT) {
 		for (size_t i = 0; i < DIMENSION; i++)
 			seen.now.taken[i] += owed[i];
 		carried.gone[note->slot] = note->incarnation;
@@ -233,7 +233,7 @@ static bool see(void *arg, const struct tw_note *note)
 {
 	switch (note->kind) {
 	case TW_NOTE_STEP:
-		carried.from[note->slot][note->seq + 1] = note->from;
+		carried.from[note->slot][note->step.clock + 1] = note->from;
 		carried.live[note->slot] = note->incarnation;
 		break;
 	case TW_NOTE_GRADIENT:
@@ -243,7 +243,7 @@ static bool see(void *arg, const struct tw_note *note)
 		see_applied(note);
 		break;
 	case TW_NOTE_REFUSED:
-		if (note->value == 1)
+		if (note->refused.fenced)
 			see_fenced(note);
 		break;
 	case TW_NOTE_VIEW:
@@ -251,14 +251,14 @@ static bool see(void *arg, const struct tw_note *note)
 		break;
 	case TW_NOTE_CUT:
 		seen.cut = seen.now;
-		carried.cut = note->seq;
+		carried.cut = note->cut.number;
 		break;
 	case TW_NOTE_HOSTED:
 		see_hosted(note);
 		break;
 	case TW_NOTE_ROLLBACK:
-		if (note->count || all_go_back) {    /* not one shard alone */
-			if (note->seq > carried.cut) /* its master did not live to say so */
+		if (note->cut.all || all_go_back) {
+			if (note->cut.number > carried.cut) /* its master did not live to say so */
 				seen.cut = seen.now;
 			seen.now = seen.cut;
 			carried.logs = 0;

@@ -862,9 +862,9 @@ static void step_begins(struct replay *z, const struct tw_note *note)
 	if (w->flushed || w->awaited)
 		complain(z, "worker %u goes on after its last push or before an answer",
 			 note->slot);
-	if (note->seq != w->gifts)
+	if (note->step.clock != w->gifts)
 		complain(z, "worker %u has made %llu contributions, not %llu", note->slot,
-			 (unsigned long long)note->seq, (unsigned long long)w->gifts);
+			 (unsigned long long)note->step.clock, (unsigned long long)w->gifts);
 	if (z->rounds && note->from == z->stripe[note->from])
 		w->a.summed = w->a.micros = w->samples = 0;
 	if (!z->rounds && w->fresh != (w->due || !w->started))
@@ -976,9 +976,9 @@ static void delta_arrives(struct replay *z, const struct tw_note *note)
 	g = &w->gift[note->seq - 1];
 	since = z->version[s] - g->base[s];
 	tau = since > g->own ? since - g->own : 0;
-	if (note->version != z->version[s] || note->tau != tau)
+	if (note->version != z->version[s] || note->apply.tau != tau)
 		complain(z, "shard %u: staleness %llu at version %llu, not %llu at %llu", s,
-			 (unsigned long long)note->tau, (unsigned long long)note->version,
+			 (unsigned long long)note->apply.tau, (unsigned long long)note->version,
 			 (unsigned long long)tau, (unsigned long long)z->version[s]);
 	if (z->rounds && tau)
 		complain(z, "shard %u: a round takes what is %llu versions old", s,
@@ -1060,8 +1060,8 @@ bool replay_note(void *arg, const struct tw_note *note)
 	switch (note->kind) {
 	case TW_NOTE_HOSTED:
 		from = z->l.p->problem.border[note->shard];
-		memcpy(z->far.w + from, note->before, note->n * sizeof(float));
-		memcpy(z->far.view + from, note->before, note->n * sizeof(float));
+		memcpy(z->far.w + from, note->hosted.w, note->hosted.n * sizeof(float));
+		memcpy(z->far.view + from, note->hosted.w, note->hosted.n * sizeof(float));
 		show_shard(z, note->shard);
 		break;
 	case TW_NOTE_DEAL:

@@ -33,10 +33,11 @@ const char *const oracle_laws[] = {
 static bool keep(void *arg, const struct tw_note *note)
 {
 	struct oracle_run *r = arg;
+	const bool steps = note->kind == TW_NOTE_STEP, applies = note->kind == TW_NOTE_APPLY;
 	struct oracle_event *e;
 
-	if (r->silent || (note->kind != TW_NOTE_STEP && note->kind != TW_NOTE_APPLY &&
-			  note->kind != TW_NOTE_UPDATE && note->kind != TW_NOTE_DROP))
+	if (r->silent ||
+	    (!steps && !applies && note->kind != TW_NOTE_UPDATE && note->kind != TW_NOTE_DROP))
 		return true;
 	if (r->events == r->room) {
 		r->room = r->room ? 2 * r->room : 4096;
@@ -47,18 +48,18 @@ static bool keep(void *arg, const struct tw_note *note)
 	*e = (struct oracle_event){ .kind = note->kind,
 				    .shard = note->shard,
 				    .slot = note->slot,
-				    .seq = note->seq,
-				    .tau = note->tau,
+				    .seq = steps ? note->step.clock : note->seq,
+				    .tau = applies ? note->apply.tau : 0,
 				    .version = note->version,
 				    .round = note->round,
 				    .from = note->from,
 				    .count = note->count,
 				    .at = note->at };
-	if (!note->before)
+	if (!applies || !note->apply.before)
 		return true;
-	e->first = note->before[0];
-	for (size_t i = 0; i < note->n; i++) {
-		const double d = (double)note->before[i] - (double)note->sent[i];
+	e->first = note->apply.before[0];
+	for (size_t i = 0; i < note->apply.n; i++) {
+		const double d = (double)note->apply.before[i] - (double)note->apply.sent[i];
 
 		e->gap += d * d;
 	}

@@ -36,8 +36,8 @@ static bool observe(void *arg, const struct tw_note *n)
 	    is_new(r, n)) {
 		r->slot[n->shard][r->taus[n->shard]] =
 			(uint16_t)(n->slot * tw_plan_lanes(&r->t.job->plan, n->shard) +
-				   n->push->lane);
-		r->tau[n->shard][r->taus[n->shard]++] = (uint32_t)n->tau;
+				   n->apply.push->lane);
+		r->tau[n->shard][r->taus[n->shard]++] = (uint32_t)n->apply.tau;
 	}
 	if (r->also)
 		r->also(r->also_arg, n);

@@ -25,7 +25,7 @@ static bool look(void *arg, const struct tw_note *note)
 	seen->cuts += note->kind == TW_NOTE_CUT;
 	seen->evaluations += note->kind == TW_NOTE_EVAL;
 	seen->hostings += note->kind == TW_NOTE_HOSTED;
-	seen->joins += note->kind == TW_NOTE_VIEW && note->value == TW_LIVE;
+	seen->joins += note->kind == TW_NOTE_VIEW && note->view.state == TW_LIVE;
 	return true;
 }
 

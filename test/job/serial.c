@@ -737,13 +737,13 @@ static void begin(struct serial *z, const struct tw_note *note)
 	struct tw_inputs in = { .from = note->from, .count = note->count, .piece = piece };
 	struct tw_score score;
 
-	if (note->seq > w->gifts)
+	if (note->step.clock > w->gifts)
 		flush(z, note->slot);
 	else if (z->f->rounds && w->micros && note->from != w->from + w->count)
 		w->micros = w->samples = 0; /* of a stripe that was given up */
-	if (note->seq != w->gifts)
+	if (note->step.clock != w->gifts)
 		complain(z, "worker %u has made %llu contributions, not %llu", note->slot,
-			 (unsigned long long)note->seq, (unsigned long long)w->gifts);
+			 (unsigned long long)note->step.clock, (unsigned long long)w->gifts);
 	for (uint32_t s = 0; s < p->problem.shards; s++) {
 		const struct piece_of *h = &z->shard[s];
 		const float *view = shown_to(z, h, w->has[s], note->slot);
@@ -865,9 +865,9 @@ static void arrives(struct serial *z, const struct tw_note *note)
 	since = h->version - c->base[note->shard];
 	z->seen.stale += since > 0;
 	tau = since > c->own ? since - c->own : 0;
-	if (note->version != h->version || note->tau != tau)
+	if (note->version != h->version || note->apply.tau != tau)
 		complain(z, "shard %u: staleness %llu at version %llu, not %llu at %llu",
-			 note->shard, (unsigned long long)note->tau,
+			 note->shard, (unsigned long long)note->apply.tau,
 			 (unsigned long long)note->version, (unsigned long long)tau,
 			 (unsigned long long)h->version);
 	if (z->f->rounds && tau != 0)
@@ -995,8 +995,8 @@ static void update(struct serial *z, const struct tw_note *note)
 	rate = z->f->stamped ? gift_of(z, h, 0)->rate[shard] : rate_now(z, h);
 	if (z->f->in_turn && !z->f->total)
 		rate /= (float)h->collected;
-	if ((float)note->value != rate)
-		complain(z, "shard %u: rate %g, not %g", shard, note->value, (double)rate);
+	if ((float)note->update.rate != rate)
+		complain(z, "shard %u: rate %g, not %g", shard, note->update.rate, (double)rate);
 	for (size_t i = 0; i < h->trainable; i++)
 		h->w[i] = updated(z, h, i, rate);
 	move_buffers(z, h);
@@ -1032,7 +1032,7 @@ bool serial_note(void *arg, const struct tw_note *note)
 		return true; /* what follows would only be noise */
 	switch (note->kind) {
 	case TW_NOTE_HOSTED:
-		memcpy(z->shard[note->shard].w, note->before, note->n * sizeof(float));
+		memcpy(z->shard[note->shard].w, note->hosted.w, note->hosted.n * sizeof(float));
 		show(z, &z->shard[note->shard]);
 		break;
 	case TW_NOTE_STEP:

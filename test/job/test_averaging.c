@@ -764,11 +764,11 @@ static bool springs_note(void *arg, const struct tw_note *note)
 	struct springs *z = arg;
 
 	if (note->kind == TW_NOTE_STEP) {
-		assert_true(note->slot < SLOTS && note->seq < SEQS && z->events < 8192);
-		z->from[note->slot][note->seq] = note->from;
-		z->done[note->slot][note->seq] = z->applied;
-		z->of[note->slot][note->seq].stepped = true;
-		z->last[note->slot] = note->seq;
+		assert_true(note->slot < SLOTS && note->step.clock < SEQS && z->events < 8192);
+		z->from[note->slot][note->step.clock] = note->from;
+		z->done[note->slot][note->step.clock] = z->applied;
+		z->of[note->slot][note->step.clock].stepped = true;
+		z->last[note->slot] = note->step.clock;
 		z->step[z->events].slot = note->slot;
 		z->step[z->events].from = note->from;
 		z->step[z->events++].count = note->count;
@@ -776,8 +776,8 @@ static bool springs_note(void *arg, const struct tw_note *note)
 	if (note->kind == TW_NOTE_APPLY) {
 		struct pull_of_spring *p = &z->of[note->slot][note->seq];
 
-		assert_true(note->slot < SLOTS && note->seq < SEQS && note->n == DIMENSION);
-		memcpy(p->before, note->before, sizeof p->before);
+		assert_true(note->slot < SLOTS && note->seq < SEQS && note->apply.n == DIMENSION);
+		memcpy(p->before, note->apply.before, sizeof p->before);
 		p->version = note->version;
 		p->applied = true;
 		z->applied += note->count;

@@ -66,7 +66,7 @@ static bool watch(void *arg, const struct tw_note *n)
 {
 	(void)arg;
 	if (n->kind == TW_NOTE_EVAL && seen.labels < 400)
-		seen.label[seen.labels++] = n->label.samples;
+		seen.label[seen.labels++] = n->eval.point.samples;
 	if (n->kind == TW_NOTE_CUT) {
 		if (seen.cut && n->at - seen.cut > seen.longest)
 			seen.longest = n->at - seen.cut;

@@ -115,12 +115,13 @@ static const struct kept *pinned_by(struct curve *c, uint32_t shard, uint64_t pi
 
 static void complete(struct curve *c, const struct tw_note *n)
 {
-	const struct kept *first = pinned_by(c, 0, n->seq);
+	const struct kept *first = pinned_by(c, 0, n->eval.pin);
+	const struct tw_point *l = &n->eval.point;
 	struct point *p = &c->point[c->points];
 	double samples = 0, updates = 0;
 
 	for (uint32_t s = 0; s < c->plan->problem.shards; s++) {
-		const struct kept *h = pinned_by(c, s, n->seq);
+		const struct kept *h = pinned_by(c, s, n->eval.pin);
 
 		if (!h || !first || c->points == CURVE) {
 			complain(c, "shard %u keeps no view, or there are too many", s);
@@ -133,8 +134,8 @@ static void complete(struct curve *c, const struct tw_note *n)
 				 (unsigned long long)first->commits,
 				 (unsigned long long)h->commits);
 	}
-	*p = (struct point){ n->label.samples, n->label.steps, n->label.updates, n->value,
-			     c->pinned,        c->bytes,       n->count == 1 };
+	*p = (struct point){ l->samples, l->steps, l->updates,   n->eval.loss,
+			     c->pinned,  c->bytes, n->eval.final };
 	if (p->samples != samples / c->plan->problem.shards ||
 	    p->updates != updates / c->plan->problem.shards)
 		complain(c, "the label says %g samples and %g updates, the views have %g and %g",
@@ -154,13 +155,13 @@ static void note_of_shard(struct curve *c, struct counted *h, const struct tw_no
 {
 	switch (n->kind) {
 	case TW_NOTE_APPLY:
-		for (size_t k = 0; k < KEPT && n->before; k++) {
+		for (size_t k = 0; k < KEPT && n->apply.before; k++) {
 			struct kept *v = &h->kept[k];
 
 			if (!v->pin || v->next)
 				continue;
-			memcpy(v->after, n->before, n->n * sizeof(float));
-			v->width = n->n;
+			memcpy(v->after, n->apply.before, n->apply.n * sizeof(float));
+			v->width = n->apply.n;
 			v->next = true;
 			compare(c, v);
 		}
@@ -173,8 +174,8 @@ static void note_of_shard(struct curve *c, struct counted *h, const struct tw_no
 		h->commits = n->round + 1;
 		break;
 	case TW_NOTE_HOSTED:
-		*h = (struct counted){ .samples = n->seq ? c->base.samples : 0,
-				       .updates = n->seq ? c->base.updates : 0 };
+		*h = (struct counted){ .samples = n->hosted.cut ? c->base.samples : 0,
+				       .updates = n->hosted.cut ? c->base.updates : 0 };
 		break;
 	default:
 		break;

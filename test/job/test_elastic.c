@@ -41,13 +41,13 @@ struct watch {
 
 static void saw_view(struct watch *w, const struct tw_note *n)
 {
-	if (n->value == TW_LIVE) {
+	if (n->view.state == TW_LIVE) {
 		w->slot[n->slot].incarnation[w->slot[n->slot].joins++ % 8] = n->incarnation;
 		w->slot[n->slot].last_steps = 0;
 		return;
 	}
-	w->slot[n->slot].left += n->value == TW_LEFT;
-	w->slot[n->slot].died += n->value == TW_GONE;
+	w->slot[n->slot].left += n->view.state == TW_LEFT;
+	w->slot[n->slot].died += n->view.state == TW_GONE;
 	w->slot[n->slot].gone = n->at;
 }
 

@@ -49,14 +49,15 @@ static bool see(void *arg, const struct tw_note *note)
 
 	if (note->kind != TW_NOTE_APPLY)
 		return true;
-	assert_true(note->version < MOST && note->shard < 2 && note->before && note->sent);
-	s->tau[note->shard][note->version] = note->tau;
+	assert_true(note->version < MOST && note->shard < 2 && note->apply.before &&
+		    note->apply.sent);
+	s->tau[note->shard][note->version] = note->apply.tau;
 	s->updates[note->shard]++;
-	for (size_t i = 0; i < note->n; i++)
-		square += pow((double)note->before[i] - (double)note->sent[i], 2);
+	for (size_t i = 0; i < note->apply.n; i++)
+		square += pow((double)note->apply.before[i] - (double)note->apply.sent[i], 2);
 	s->squares += square;
-	s->values += note->n;
-	s->most = fmax(s->most, square / (double)note->n);
+	s->values += note->apply.n;
+	s->most = fmax(s->most, square / (double)note->apply.n);
 	return true;
 }
 

@@ -72,16 +72,18 @@ static void steps_take_time(void **state)
 		    prometheus_of("thalweg_samples_total", "") == 60);
 	assert_true(prometheus_of("thalweg_staleness_count", "") == 6);
 	/* time away is no step */
-	note(g, (struct tw_note){ .kind = TW_NOTE_VIEW, .slot = 1, .count = 3, .value = TW_GONE });
+	note(g, (struct tw_note){
+			.kind = TW_NOTE_VIEW, .slot = 1, .view = { .live = 3, .state = TW_GONE } });
 	prometheus_read(g);
 	assert_true(prometheus_of("thalweg_worker_up", "worker=\"1\",host=\"h\"") == 0);
-	note(g, (struct tw_note){ .kind = TW_NOTE_VIEW, .slot = 1, .count = 4, .value = TW_LIVE });
+	note(g, (struct tw_note){
+			.kind = TW_NOTE_VIEW, .slot = 1, .view = { .live = 4, .state = TW_LIVE } });
 	note(g, (struct tw_note){ .kind = TW_NOTE_APPLY,
 				  .slot = 1,
 				  .incarnation = 2,
 				  .seq = 1,
 				  .count = 20,
-				  .tau = 500,
+				  .apply.tau = 500,
 				  .at = 1000 * TW_SECOND });
 	prometheus_read(g);
 	assert_true(prometheus_of("thalweg_worker_step_seconds", "worker=\"1\",host=\"h\"") == 2.5);
@@ -105,7 +107,7 @@ static void a_shard_that_moves_in_begins_level(void **state)
 
 	for (n.seq = 1; n.seq <= 5; n.seq++)
 		tw_gauges_note(g, &n);
-	note(g, (struct tw_note){ .kind = TW_NOTE_HOSTED, .shard = 1, .seq = 3 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_HOSTED, .shard = 1, .hosted.cut = 3 });
 	n.shard = 1;
 	for (n.seq = 4; n.seq <= 6; n.seq++)
 		tw_gauges_note(g, &n);
@@ -119,20 +121,21 @@ static void a_shard_that_moves_in_begins_level(void **state)
 static void a_master_alone_counts_what_it_hears(void **state)
 {
 	struct tw_gauges *g = tw_gauges_new(&tw_heap_system, &plan, "serve", "h");
-	struct tw_note n = { .kind = TW_NOTE_PROGRESS, .label = { .samples = 400, .steps = 40 } };
+	struct tw_note n = { .kind = TW_NOTE_PROGRESS,
+			     .progress.point = { .samples = 400, .steps = 40 } };
 
 	/* what was in when the run was taken up again is no news */
-	note(g, (struct tw_note){ .kind = TW_NOTE_ROLLBACK, .seq = 3 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_ROLLBACK, .cut.number = 3 });
 	tw_gauges_note(g, &n);
-	n.label = (struct tw_point){ .samples = 460, .steps = 46 };
+	n.progress.point = (struct tw_point){ .samples = 460, .steps = 46 };
 	tw_gauges_note(g, &n);
 	prometheus_read(g);
 	assert_true(prometheus_of("thalweg_samples_total", "") == 60);
 	assert_true(prometheus_of("thalweg_steps_total", "") == 6);
 	/* a counter never goes back, though the run may */
 	note(g, (struct tw_note){ .kind = TW_NOTE_DEAL, .count = 20 });
-	note(g, (struct tw_note){ .kind = TW_NOTE_ROLLBACK, .seq = 3 });
-	n.label = (struct tw_point){ .samples = 420, .steps = 42 };
+	note(g, (struct tw_note){ .kind = TW_NOTE_ROLLBACK, .cut.number = 3 });
+	n.progress.point = (struct tw_point){ .samples = 420, .steps = 42 };
 	tw_gauges_note(g, &n);
 	prometheus_read(g);
 	assert_true(prometheus_of("thalweg_samples_total", "") == 60);
@@ -205,12 +208,12 @@ static void health_follows_the_run(void **state)
 	json_decref(o);
 	note(g, (struct tw_note){ .kind = TW_NOTE_PROGRESS }); /* too early: no plan */
 	assert_int_equal(tw_gauges_plan(g, &plan), TW_OK);
-	note(g, (struct tw_note){ .kind = TW_NOTE_PROGRESS,
-				  .from = 700,
-				  .label = { .samples = 500 },
-				  .count = 3,
-				  .value = 0.25 });
-	note(g, (struct tw_note){ .kind = TW_NOTE_CUT, .seq = 7 });
+	note(g,
+	     (struct tw_note){ .kind = TW_NOTE_PROGRESS,
+			       .progress = { .dealt = 700,
+					     .live = 3,
+					     .point = { .samples = 500, .train_loss = 0.25 } } });
+	note(g, (struct tw_note){ .kind = TW_NOTE_CUT, .cut.number = 7 });
 	o = read_health(g, 200);
 	assert_string_equal(status_of(o), "ok");
 	assert_true(json_number_value(json_object_get(o, "epochs")) == 0.5);
@@ -271,11 +274,12 @@ static void what_is_not_finite_is_shown(void **state)
 	struct tw_gauges *g = tw_gauges_new(&tw_heap_system, &plan, "master", "h");
 	json_t *o;
 
-	note(g, (struct tw_note){ .kind = TW_NOTE_EVAL, .value = NAN, .extra = -1 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_EVAL, .eval = { .loss = NAN, .accuracy = -1 } });
 	prometheus_read(g);
 	assert_true(isnan(prometheus_of("thalweg_loss", "")));
 	assert_false(prometheus_has("thalweg_accuracy"));
-	note(g, (struct tw_note){ .kind = TW_NOTE_EVAL, .value = INFINITY, .extra = 0.5 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_EVAL,
+				  .eval = { .loss = INFINITY, .accuracy = 0.5 } });
 	prometheus_read(g);
 	assert_true(isinf(prometheus_of("thalweg_loss", "")));
 	assert_true(prometheus_of("thalweg_accuracy", "") == 0.5);
@@ -485,14 +489,12 @@ static void places_of_cells_are_shown(void **state)
 
 	(void)state;
 	tw_gauges_peers(g, &peer, 1);
-	note(g,
-	     (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 1, .from = 1, .seq = 9, .count = 1 });
-	note(g,
-	     (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 2, .from = 0, .seq = 8, .count = 1 });
-	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 2, .from = 0, .seq = 8 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 1, .cell = { 1, 9, true } });
+	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 2, .cell = { 0, 8, true } });
+	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 2, .cell = { 0, 8, false } });
 	/* what is not there */
-	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 12, .count = 1 });
-	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .from = 2, .count = 1 });
+	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .slot = 12, .cell.taken = true });
+	note(g, (struct tw_note){ .kind = TW_NOTE_CELL, .cell = { 2, 0, true } });
 	assert_int_equal(tw_gauges_wait(g, "master", "worker 1.1 on box", "its push", 6.0), TW_OK);
 	assert_int_equal(tw_gauges_wait(g, "shard 0", "worker 11.0", "its push", 6.0), TW_OK);
 	o = read_health(g, 503);
@@ -511,7 +513,8 @@ static void places_of_cells_are_shown(void **state)
 			assert_string_equal(json_string_value(json_object_get(c, "host")), "box");
 	}
 	json_decref(o);
-	note(g, (struct tw_note){ .kind = TW_NOTE_VIEW, .slot = 1, .count = 1, .value = TW_LIVE });
+	note(g, (struct tw_note){
+			.kind = TW_NOTE_VIEW, .slot = 1, .view = { .live = 1, .state = TW_LIVE } });
 	o = read_health(g, 503);
 	c = json_array_get(json_object_get(o, "cells"), 3);
 	assert_string_equal(json_string_value(json_object_get(c, "state")), "working");

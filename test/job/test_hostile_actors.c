@@ -288,7 +288,7 @@ static void world_note(struct tw_context *ctx, struct tw_note *note)
 		s->pushes++;
 	if (note->kind == TW_NOTE_EVAL) {
 		s->evaluations++;
-		s->diverged += !isfinite(note->value);
+		s->diverged += !isfinite(note->eval.loss);
 	}
 }
 

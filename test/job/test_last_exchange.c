@@ -171,13 +171,13 @@ static void exchanged(struct follow *f, const struct tw_note *n)
 {
 	const size_t from = f->plan->problem.border[n->shard],
 		     to = f->plan->problem.border[n->shard + 1];
-	const uint64_t base = n->push->base.n, now = f->version[n->shard];
+	const uint64_t base = n->apply.push->base.n, now = f->version[n->shard];
 	uint64_t then;
 
 	if (f->seq[n->slot][n->shard] == n->seq)
 		return; /* another range of the same */
 	f->seq[n->slot][n->shard] = n->seq;
-	f->sent[n->slot][n->shard] += n->push->account.own_steps;
+	f->sent[n->slot][n->shard] += n->apply.push->account.own_steps;
 	then = f->computed[f->sent[n->slot][n->shard] - 1][n->slot][n->shard];
 	f->exchanges++;
 	if (base < then || base > now)
@@ -189,7 +189,7 @@ static void exchanged(struct follow *f, const struct tw_note *n)
 	for (size_t i = from; i < to; i++) {
 		struct own *own = &f->own[n->slot][i];
 
-		for (uint32_t k = 0; k < n->push->account.own_steps; k++)
+		for (uint32_t k = 0; k < n->apply.push->account.own_steps; k++)
 			own_step(f->kind, own, f->curvature[i]);
 		centre_at(f, now + 1)[i] -= own_exchange(own, centre_at(f, base)[i]);
 	}
@@ -203,8 +203,8 @@ static bool follow_note(void *arg, const struct tw_note *n)
 	if (f->wrong[0])
 		return true;
 	if (n->kind == TW_NOTE_HOSTED)
-		memcpy(centre_at(f, 0) + f->plan->problem.border[n->shard], n->before,
-		       n->n * sizeof(float));
+		memcpy(centre_at(f, 0) + f->plan->problem.border[n->shard], n->hosted.w,
+		       n->hosted.n * sizeof(float));
 	if (n->kind == TW_NOTE_GRADIENT) {
 		assert_true(f->steps[n->slot] < VERSIONS);
 		memcpy(f->computed[f->steps[n->slot]++][n->slot], f->version,

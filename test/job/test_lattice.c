@@ -280,10 +280,10 @@ static bool take_clock(void *arg, const struct tw_note *note)
 {
 	struct clocks *c = arg;
 
-	if (note->kind == TW_NOTE_STEP && note->seq < 128 && note->slot < 8) {
-		c->step[note->seq][note->slot].from = note->from;
-		c->step[note->seq][note->slot].count = note->count;
-		c->last = note->seq > c->last ? note->seq : c->last;
+	if (note->kind == TW_NOTE_STEP && note->step.clock < 128 && note->slot < 8) {
+		c->step[note->step.clock][note->slot].from = note->from;
+		c->step[note->step.clock][note->slot].count = note->count;
+		c->last = note->step.clock > c->last ? note->step.clock : c->last;
 	}
 	return true;
 }

@@ -393,7 +393,7 @@ static bool see_gone(void *arg, const struct tw_note *n)
 {
 	struct gone_worker *g = arg;
 
-	if (n->kind == TW_NOTE_VIEW && n->value == TW_GONE)
+	if (n->kind == TW_NOTE_VIEW && n->view.state == TW_GONE)
 		g->died++;
 	return true;
 }

@@ -440,6 +440,7 @@ static void overheard(struct tw_actor *a, struct tw_context *ctx, struct tw_msg 
 
 static bool count_views(void *arg, const struct tw_note *n)
 {
+	const struct tw_point *p = &n->eval.point;
 	double sum = 0;
 
 	(void)arg;
@@ -450,13 +451,11 @@ static bool count_views(void *arg, const struct tw_note *n)
 	for (uint32_t k = 0; k < NODES; k++)
 		sum += (double)views.pinned[k];
 	views.evaluations++;
-	views.last = n->label.updates;
-	views.worst = fmax(views.worst, fabs(plan->crew.workers * n->label.updates - sum));
+	views.last = p->updates;
+	views.worst = fmax(views.worst, fabs(plan->crew.workers * p->updates - sum));
 	/* batches of 2, one step for each contribution */
-	if (n->label.samples != 2 * n->label.steps ||
-	    fabs(n->label.updates * plan->crew.workers - n->label.steps) > 1e-9)
-		fail_msg("%g updates, %g steps, %g samples", n->label.updates, n->label.steps,
-			 n->label.samples);
+	if (p->samples != 2 * p->steps || fabs(p->updates * plan->crew.workers - p->steps) > 1e-9)
+		fail_msg("%g updates, %g steps, %g samples", p->updates, p->steps, p->samples);
 	return true;
 }
 

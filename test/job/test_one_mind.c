@@ -42,7 +42,9 @@ static bool keep(void *arg, const struct tw_note *n)
 		return true;
 	assert_true(n->shard < MOST_SHARDS && book[n->shard].count < ROOM);
 	book[n->shard].deed[book[n->shard].count++] =
-		(struct deed){ n->kind, n->slot, n->count, n->seq, n->from, n->tau, n->version };
+		(struct deed){ n->kind,   n->slot, n->count,
+			       n->seq,    n->from, n->kind == TW_NOTE_APPLY ? n->apply.tau : 0,
+			       n->version };
 	return true;
 }
 

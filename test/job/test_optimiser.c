@@ -43,11 +43,13 @@ static bool watch_path(void *arg, const struct tw_note *n)
 {
 	struct path *p = arg;
 
-	if (n->kind == TW_NOTE_ITERATION && n->seq < MOST) {
-		p->loss[n->seq] = n->value;
-		p->evaluations[n->seq] = n->from;
-		if (n->seq + 1 > p->count)
-			p->count = (unsigned)n->seq + 1;
+	if (n->kind == TW_NOTE_ITERATION && n->iteration.iterations < MOST) {
+		const uint64_t k = n->iteration.iterations;
+
+		p->loss[k] = n->iteration.loss;
+		p->evaluations[k] = n->iteration.evaluations;
+		if (k + 1 > p->count)
+			p->count = (unsigned)k + 1;
 	}
 	if (n->kind == TW_NOTE_HOSTED && p->taken)
 		memset(p->taken + n->shard * p->positions, 0, p->positions);

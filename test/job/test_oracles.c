@@ -533,12 +533,12 @@ struct shown {
 static void look(void *arg, const struct tw_note *note)
 {
 	struct shown *s = arg;
-	const uint64_t version = s->sent ? note->version - note->tau : note->version;
+	const uint64_t version = s->sent ? note->version - note->apply.tau : note->version;
 
-	assert_int_equal(note->n, SIZE);
+	assert_int_equal(note->apply.n, SIZE);
 	if (version >= SHOWN)
 		return;
-	memcpy(s->at[version], s->sent ? note->sent : note->before, sizeof s->at[0]);
+	memcpy(s->at[version], s->sent ? note->apply.sent : note->apply.before, sizeof s->at[0]);
 	s->known[version] = true;
 	s->seen++;
 }

@@ -26,10 +26,10 @@ static void note(struct tw_watch *w, struct tw_note n)
 static struct tw_note progressed(uint64_t dealt, double applied, uint32_t live, double loss)
 {
 	return (struct tw_note){ .kind = TW_NOTE_PROGRESS,
-				 .from = dealt,
-				 .label = { .samples = applied },
-				 .count = live,
-				 .value = loss };
+				 .progress = {
+					 .dealt = dealt,
+					 .live = live,
+					 .point = { .samples = applied, .train_loss = loss } } };
 }
 
 static void figures_follow_from_notes(void **state)
@@ -53,7 +53,7 @@ static void figures_follow_from_notes(void **state)
 
 	w.began = tw_clock() - 10 * TW_SECOND;
 	for (uint64_t tau = 1; tau <= 3; tau++)
-		note(&w, (struct tw_note){ .kind = TW_NOTE_APPLY, .tau = tau });
+		note(&w, (struct tw_note){ .kind = TW_NOTE_APPLY, .apply.tau = tau });
 	assert_int_equal(shown, 1);
 	note(&w, progressed(1500, 1300, 4, 8.0));
 	assert_true(fabs(seen.rate - 80.0) < 1.0); /* 800 in ten seconds ... */
@@ -61,12 +61,13 @@ static void figures_follow_from_notes(void **state)
 	assert_true(seen.epochs == 1.3);
 	assert_true(seen.staleness == 2.0);
 
-	note(&w, (struct tw_note){ .kind = TW_NOTE_EVAL, .value = 0.5, .extra = 0.9 });
+	note(&w,
+	     (struct tw_note){ .kind = TW_NOTE_EVAL, .eval = { .loss = 0.5, .accuracy = 0.9 } });
 	assert_true(seen.loss == 0.5 && seen.accuracy == 0.9);
 	/* an evaluation says more than the mean of recent samples */
 	note(&w, progressed(2000, 1800, 4, 7.0));
 	assert_true(seen.loss == 0.5 && seen.left < 0.0);
-	note(&w, (struct tw_note){ .kind = TW_NOTE_VIEW, .count = 2 });
+	note(&w, (struct tw_note){ .kind = TW_NOTE_VIEW, .view.live = 2 });
 	assert_int_equal(seen.live, 2);
 }
 
@@ -106,7 +107,7 @@ static void skipped_gradients_are_said_and_end_the_run(void **state)
 				      .traffic.delta = true };
 	const struct tw_log log = { .sink = listen, .level = TW_INFO };
 	struct tw_body_push push = { .account = { .own_steps = 3, .drift = 2, .skipped = 1 } };
-	struct tw_note n = { .kind = TW_NOTE_APPLY, .push = &push };
+	struct tw_note n = { .kind = TW_NOTE_APPLY, .apply.push = &push };
 	struct tw_watch w;
 
 	tw_watch_init(&w, &plan, NULL, show, NULL);
@@ -148,8 +149,7 @@ static void details_are_for_those_who_ask(void **state)
 				      .crew.workers = 4 };
 	struct tw_log log = { .sink = listen, .level = TW_INFO };
 	struct tw_note n = { .kind = TW_NOTE_VIEW,
-			     .count = 2,
-			     .seq = ((uint64_t)7 << 32) + 5,
+			     .view = { .number = ((uint64_t)7 << 32) + 5, .live = 2 },
 			     .at = 10 * TW_SECOND };
 	struct tw_watch w;
 
@@ -181,9 +181,9 @@ static void what_is_no_number_has_no_sign(void **state)
 	for (size_t k = 0; k < 2; k++)
 		for (int accurate = 0; accurate < 2; accurate++) {
 			struct tw_note n = { .kind = TW_NOTE_EVAL,
-					     .value = losses[k],
-					     .extra = accurate ? 0.5 : -1.0,
-					     .label = { .samples = 1000 } };
+					     .eval = { .loss = losses[k],
+						       .accuracy = accurate ? 0.5 : -1.0,
+						       .point.samples = 1000 } };
 
 			tw_watch_init(&w, &plan, NULL, NULL, NULL);
 			w.log = &log;
@@ -195,8 +195,9 @@ static void what_is_no_number_has_no_sign(void **state)
 							      : "2 epoch 1: loss nan\n"));
 			assert_null(strstr(said, "-nan"));
 			said[0] = 0;
-			n.kind = TW_NOTE_ITERATION;
-			n.extra = losses[k];
+			n = (struct tw_note){ .kind = TW_NOTE_ITERATION,
+					      .iteration = { .loss = losses[k],
+							     .gradient = losses[k] } };
 			tw_watch_note(&w, &n);
 			assert_non_null(strstr(said, "loss nan, gradient nan"));
 			assert_null(strstr(said, "-nan"));
@@ -208,7 +209,7 @@ static void nobody_is_told_too_often(void **state)
 	const struct tw_plan plan = { .dealing.positions = 2000,
 				      .problem.samples = 1000,
 				      .crew.workers = 4 };
-	const struct tw_note n = { .kind = TW_NOTE_PROGRESS, .from = 1 };
+	const struct tw_note n = { .kind = TW_NOTE_PROGRESS, .progress.dealt = 1 };
 	struct tw_watch w;
 
 	tw_watch_init(&w, &plan, NULL, show, NULL);

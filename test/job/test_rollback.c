@@ -60,7 +60,7 @@ static bool see(void *arg, const struct tw_note *n)
 
 	if (n->kind == TW_NOTE_ROLLBACK) {
 		s->rolled++;
-		s->cut = n->seq;
+		s->cut = n->cut.number;
 		s->inside = s->inside || s->steps;
 	} else if (n->kind == TW_NOTE_COMMIT && n->shard == 0) {
 		s->committed++;

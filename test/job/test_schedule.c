@@ -43,9 +43,9 @@ static void updated(struct books *b, const struct tw_note *n)
 	const double epoch = (double)samples_of(b, s) / (double)b->plan->problem.samples;
 	const double should = b->rate(epoch);
 
-	if (fabs(n->value - should) > 1e-6 * should && !b->wrong[0])
+	if (fabs(n->update.rate - should) > 1e-6 * should && !b->wrong[0])
 		snprintf(b->wrong, sizeof b->wrong, "shard %u at epoch %g: rate %g, not %g", s,
-			 epoch, n->value, should);
+			 epoch, n->update.rate, should);
 	for (size_t k = 0; k < POSITIONS; k++) {
 		b->late += b->arrived[s][k] &&
 			   b->rate((double)k / (double)b->plan->problem.samples) > 2 * should;
@@ -65,8 +65,8 @@ static bool books_note(void *arg, const struct tw_note *n)
 		memset(b->arrived[n->shard] + n->from, 1, n->count);
 	}
 	if (n->kind == TW_NOTE_UPDATE) {
-		b->least = fmin(b->least, n->value);
-		b->most = fmax(b->most, n->value);
+		b->least = fmin(b->least, n->update.rate);
+		b->most = fmax(b->most, n->update.rate);
 		if (b->rate)
 			updated(b, n);
 	}

@@ -99,11 +99,11 @@ static bool ledger_note(void *arg, const struct tw_note *n)
 		l->applied = 0;
 		break;
 	case TW_NOTE_HOSTED:
-		l->lost += n->seq ? l->applied : 0;
+		l->lost += n->hosted.cut ? l->applied : 0;
 		l->applied = 0;
 		break;
 	case TW_NOTE_REFUSED:
-		l->fenced += n->value > 0;
+		l->fenced += n->refused.fenced;
 		break;
 	case TW_NOTE_DROP:
 		l->dropped++;

@@ -42,9 +42,9 @@ static bool see_applied(void *arg, const struct tw_note *n)
 	assert_true(n->shard < SHARDS && h->count[n->shard] < MOST);
 	assert_int_equal(n->version, h->count[n->shard]);
 	h->at[n->shard][h->count[n->shard]++] = (struct applied){ .slot = n->slot,
-								  .own = n->push->own,
+								  .own = n->apply.push->own,
 								  .samples = n->count,
-								  .base = n->push->base.n,
+								  .base = n->apply.push->base.n,
 								  .seq = n->seq,
 								  .from = n->from };
 	return true;
@@ -345,7 +345,7 @@ static bool see_refused(void *arg, const struct tw_note *n)
 {
 	unsigned *fenced = arg;
 
-	if (n->kind == TW_NOTE_REFUSED && n->value == 1)
+	if (n->kind == TW_NOTE_REFUSED && n->refused.fenced)
 		fenced[n->slot]++;
 	return true;
 }

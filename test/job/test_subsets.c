@@ -66,8 +66,8 @@ static bool see(void *arg, const struct tw_note *n)
 	if (n->kind == TW_NOTE_DEAL)
 		saw_deal(v, n);
 	if (n->kind == TW_NOTE_VIEW) {
-		v->was_gone[n->slot] = v->was_gone[n->slot] || n->value != TW_LIVE;
-		v->live[n->slot] = n->value == TW_LIVE;
+		v->was_gone[n->slot] = v->was_gone[n->slot] || n->view.state != TW_LIVE;
+		v->live[n->slot] = n->view.state == TW_LIVE;
 	}
 	for (uint64_t i = n->from; i < n->from + n->count && i < MOST; i++) {
 		v->applied[i] += n->kind == TW_NOTE_APPLY && n->shard == 0;

@@ -270,7 +270,7 @@ static void applied(struct watcher *w, const struct tw_note *n)
 	struct watched *s = &w->shard[n->shard];
 	const struct key k = { n->slot, n->incarnation, n->seq };
 
-	if (n->value != s->life)
+	if (n->life != s->life)
 		return; /* a shard that was given up, and has not heard of it */
 	/* a contribution of several ranges is noted once per range: look at the first */
 	if (!same(&s->last, &k))
@@ -311,7 +311,7 @@ static void dropped(struct watcher *w, const struct tw_note *n)
 {
 	struct watched *s = &w->shard[n->shard];
 
-	if ((w->plan->gate->traits & TW_GATE_ROUNDS) || n->value != s->life)
+	if ((w->plan->gate->traits & TW_GATE_ROUNDS) || n->life != s->life)
 		return;
 	s->dropped += n->count;
 }
@@ -320,15 +320,15 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 {
 	struct watched *s = &w->shard[n->shard];
 
-	if (n->incarnation < s->life)
+	if (n->life < s->life)
 		return; /* it was given to somebody else meanwhile */
-	if (n->seq && (n->seq >= w->cuts || !s->cut[n->seq].times)) {
+	if (n->hosted.cut && (n->hosted.cut >= w->cuts || !s->cut[n->hosted.cut].times)) {
 		watcher_complain(w, "shard %u was taken from cut %llu, which does not exist",
-				 n->shard, (unsigned long long)n->seq);
+				 n->shard, (unsigned long long)n->hosted.cut);
 		return;
 	}
-	if (n->seq) {
-		memcpy(s->times, s->cut[n->seq].times, w->plan->dealing.positions);
+	if (n->hosted.cut) {
+		memcpy(s->times, s->cut[n->hosted.cut].times, w->plan->dealing.positions);
 	} else {
 		memset(s->times, 0, w->plan->dealing.positions);
 	}
@@ -337,9 +337,9 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 	s->seen_count = 0;
 	s->last = (struct key){ 0 };
 	s->notes = 0;
-	s->life = n->incarnation;
-	s->total = n->seq ? s->cut[n->seq].total : 0;
-	s->dropped = n->seq ? s->cut[n->seq].dropped : 0;
+	s->life = n->life;
+	s->total = n->hosted.cut ? s->cut[n->hosted.cut].total : 0;
+	s->dropped = n->hosted.cut ? s->cut[n->hosted.cut].dropped : 0;
 	w->hosted_again = w->hosted_again || s->lives++;
 }
 
@@ -359,14 +359,14 @@ bool watcher_note(void *arg, const struct tw_note *n)
 
 	if (w->loud)
 		fprintf(stderr,
-			"%.4f %s: shard %u slot %u.%x seq %llu round %llu version %llu tau %llu "
-			"from %llu count %u\n",
+			"%.4f %s: shard %u slot %u.%x seq %llu round %llu version %llu from %llu "
+			"count %u\n",
 			(double)n->at / 1e9,
 			n->kind < sizeof names / sizeof names[0] && names[n->kind] ? names[n->kind]
 										   : "?",
 			n->shard, n->slot, n->incarnation, (unsigned long long)n->seq,
 			(unsigned long long)n->round, (unsigned long long)n->version,
-			(unsigned long long)n->tau, (unsigned long long)n->from, n->count);
+			(unsigned long long)n->from, n->count);
 	w->applied += n->kind == TW_NOTE_APPLY ? n->count : 0;
 	if (n->kind == TW_NOTE_APPLY)
 		applied(w, n);

@@ -110,9 +110,9 @@ static void put(struct master *m, struct tw_context *ctx, struct cell_info *c, b
 	c->pin = c->from = 0;
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CELL,
 					.slot = slot,
-					.from = tw_cell_number(m, c),
-					.seq = c->node,
-					.count = here });
+					.cell = { .number = tw_cell_number(m, c),
+						  .node = c->node,
+						  .taken = here } });
 	if (b->here[slot] < cells)
 		tw_slots_put(&b->level[b->here[slot]], slot, false);
 	if (here) {

@@ -395,9 +395,10 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 	} else {
 		m->cuts.last = cut;
 		m->cuts.made++;
-		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CUT,
-						.seq = cut,
-						.from = tw_spans_total(&m->cuts.closed) });
+		tw_note(ctx,
+			&(struct tw_note){ .kind = TW_NOTE_CUT,
+					   .cut = { .number = cut,
+						    .closed = tw_spans_total(&m->cuts.closed) } });
 	}
 	if (stop && drained && (!m->cuts.final || m->wish.stop)) {
 		m->wish.stopping = true; /* count what there is, and go */

@@ -186,21 +186,19 @@ void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint6
 
 void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
 {
-	const struct tw_point label = {
-		.samples = (double)m->count.samples,
-		.steps = (double)m->count.steps,
-		.updates = m->optimise           ? (double)m->optimise->descent.iterations
-			   : tw_master_rounds(m) ? (double)m->rounds.number
-						 : NAN,
-		.train_loss = m->count.train_loss,
-	};
+	const double updates = m->optimise           ? (double)m->optimise->descent.iterations
+			       : tw_master_rounds(m) ? (double)m->rounds.number
+						     : NAN;
 
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PROGRESS,
-					.count = tw_master_live(m),
-					.from = tw_spans_total(&m->dealing.taken),
-					.value = m->count.train_loss,
-					.round = m->rounds.number,
-					.label = label });
+	tw_note(ctx, &(struct tw_note){
+			     .kind = TW_NOTE_PROGRESS,
+			     .round = m->rounds.number,
+			     .progress = { .dealt = tw_spans_total(&m->dealing.taken),
+					   .live = tw_master_live(m),
+					   .point = { .samples = (double)m->count.samples,
+						      .steps = (double)m->count.steps,
+						      .updates = updates,
+						      .train_loss = m->count.train_loss } } });
 }
 
 /* Leases for this worker, if there is something: one, or as many as are as long together, where a

@@ -323,7 +323,7 @@ void tw_score_again(struct master *m, struct tw_context *ctx)
 void tw_score_viewed(struct master *m, struct tw_context *ctx)
 {
 	m->eval.state = EVAL_PINNED;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PINNED, .seq = m->eval.pin });
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PINNED, .eval.pin = m->eval.pin });
 	tw_score_deal(m, ctx);
 }
 
@@ -439,11 +439,11 @@ static void conclude(struct master *m, struct tw_context *ctx)
 		reach_goal(m);
 	settle(m, ctx);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_EVAL,
-					.value = m->scores.loss,
-					.extra = m->scores.accuracy,
-					.label = m->eval.label,
-					.seq = m->eval.pin,
-					.count = final });
+					.eval = { .pin = m->eval.pin,
+						  .loss = m->scores.loss,
+						  .accuracy = m->scores.accuracy,
+						  .point = m->eval.label,
+						  .final = final } });
 	if (final)
 		tw_score_finish(m, ctx, TW_OK);
 	else
@@ -546,7 +546,7 @@ static bool views_kept(struct master *m, struct tw_context *ctx)
 		tw_calm_view(m, ctx);
 		return false;
 	}
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PINNED, .seq = m->eval.pin });
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PINNED, .eval.pin = m->eval.pin });
 	tw_replicas_compare(m, ctx);
 	return true;
 }

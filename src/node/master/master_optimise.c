@@ -164,23 +164,25 @@ static const double *sum_results(struct master *m)
 
 /* --- what is next --------------------------------------------------------------------------- */
 
+static struct tw_optimised so_far(const struct optimise *o)
+{
+	const struct tw_descent *d = &o->descent;
+
+	return (struct tw_optimised){ .iterations = d->iterations,
+				      .evaluations = d->evaluations,
+				      .restarts = d->restarts,
+				      .backups = o->portions.backups,
+				      .loss = d->loss,
+				      .gradient = d->norm,
+				      .step = d->moved.step,
+				      .why = tw_descent_why_text(d->why) };
+}
+
 static void note_iteration(struct master *m, struct tw_context *ctx)
 {
-	const struct tw_descent *d = &m->optimise->descent;
-
-	m->count.train_loss = d->loss;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ITERATION,
-					.seq = d->iterations,
-					.from = d->evaluations,
-					.count = (uint32_t)d->restarts,
-					.round = m->rounds.number,
-					.value = d->loss,
-					.extra = d->norm,
-					.label = { .samples = (double)m->count.samples,
-						   .steps = (double)m->count.steps,
-						   .updates = (double)d->iterations,
-						   .rate = d->moved.step,
-						   .train_loss = d->loss } });
+	m->count.train_loss = m->optimise->descent.loss;
+	tw_note(ctx,
+		&(struct tw_note){ .kind = TW_NOTE_ITERATION, .iteration = so_far(m->optimise) });
 	tw_deal_note_progress(m, ctx);
 }
 
@@ -347,19 +349,8 @@ bool tw_optimise_is_over(const struct master *m)
 
 void tw_optimise_totals(const struct master *m, struct tw_totals *t)
 {
-	const struct optimise *o = m->optimise;
-	const struct tw_descent *d;
-
-	if (!o)
+	if (!m->optimise)
 		return;
-	d = &o->descent;
-	t->updates = (double)d->iterations;
-	t->optimised = (struct tw_optimised){ .iterations = d->iterations,
-					      .evaluations = d->evaluations,
-					      .restarts = d->restarts,
-					      .backups = o->portions.backups,
-					      .loss = d->loss,
-					      .gradient = d->norm,
-					      .step = d->moved.step,
-					      .why = tw_descent_why_text(d->why) };
+	t->optimised = so_far(m->optimise);
+	t->updates = (double)t->optimised.iterations;
 }

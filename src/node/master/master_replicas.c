@@ -343,13 +343,13 @@ static void note_sum(struct master *m, struct tw_context *ctx, const struct tw_m
 
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_APPLY,
 					.shard = shard,
+					.life = m->shard[shard].incarnation,
 					.slot = one->slot,
 					.incarnation = one->incarnation,
 					.seq = m->rounds.number + 1,
 					.version = m->rounds.number,
 					.round = m->rounds.number,
 					.from = stripe->from,
-					.value = m->shard[shard].incarnation,
 					.count = stripe->count });
 }
 
@@ -364,13 +364,13 @@ static void note_commit(struct master *m, struct tw_context *ctx, uint32_t shard
 	for (uint32_t k = 0; k < r->count; k++)
 		if (r->form[k].state == TW_LIVE) {
 			note_sum(m, ctx, &r->form[k], shard);
-			note.count++;
+			note.commit.contributions++;
 		}
-	if (note.count)
+	if (note.commit.contributions)
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_UPDATE,
 						.shard = shard,
 						.version = note.version,
-						.value = r->rate });
+						.update.rate = r->rate });
 	tw_note(ctx, &note);
 }
 

@@ -654,10 +654,10 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 	m->cuts.last = cut;
 	if ((m->restart.begun || ctx->boot > 1) &&
 	    m->restart.move != MOVE_BEGUN) /* a master before us may have trained */
-		tw_note(ctx,
-			&(struct tw_note){ .kind = TW_NOTE_ROLLBACK,
-					   .seq = cut,
-					   .count = m->restart.history == HISTORY_ROLLED_BACK });
+		tw_note(ctx, &(struct tw_note){
+				     .kind = TW_NOTE_ROLLBACK,
+				     .cut = { .number = cut,
+					      .all = m->restart.history == HISTORY_ROLLED_BACK } });
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].place == SHARD_ASSIGNED)
 			tw_cut_host(m, ctx, s);

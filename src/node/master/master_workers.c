@@ -165,10 +165,10 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 	}
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_VIEW,
 					.slot = slot,
-					.count = tw_master_live(m),
 					.incarnation = m->member[slot].incarnation,
-					.seq = m->members.views,
-					.value = state });
+					.view = { .number = m->members.views,
+						  .live = tw_master_live(m),
+						  .state = state } });
 }
 
 void tw_master_refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incarnation,

@@ -108,12 +108,12 @@ static void begin_hosting(struct shard *s, struct tw_context *ctx, const struct 
 	if (!h->attempt) /* else it is a copy of one that was told */
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_HOSTED,
 						.shard = s->index,
-						.incarnation = h->incarnation,
+						.life = h->incarnation,
 						.version = s->slice.version.n,
-						.seq = h->cut,
-						.before = tw_block_floats(s->slice.w),
-						.n = s->slice.n,
-						.from = s->slice.from });
+						.hosted = { .cut = h->cut,
+							    .from = s->slice.from,
+							    .n = s->slice.n,
+							    .w = tw_block_floats(s->slice.w) } });
 	hosted(s, ctx, h, 0);
 }
 

@@ -65,7 +65,7 @@ static void note_refused(struct shard *s, struct tw_context *ctx, const struct c
 					.slot = tw_shard_slot(s, c->slot),
 					.incarnation = c->incarnation,
 					.seq = c->seq,
-					.value = fenced });
+					.refused.fenced = fenced });
 }
 
 /* What a message says of a contribution, without its vector. */
@@ -448,10 +448,10 @@ static void pass_over(struct shard *s, struct tw_context *ctx, struct contributi
 	for (uint32_t k = 0; k < c->push.ranges; k++)
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DROP,
 						.shard = s->index,
+						.life = s->slice.version.incarnation,
 						.slot = tw_shard_slot(s, c->slot),
 						.seq = c->seq,
 						.from = c->push.range[k].from,
-						.value = s->slice.version.incarnation,
 						.count = c->push.range[k].count });
 	s->slice.tally.dropped_pushes++;
 	s->slice.tally.dropped_samples += c->push.account.samples;

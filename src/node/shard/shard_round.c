@@ -267,8 +267,8 @@ void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count
 		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_COMMIT,
 						.shard = s->index,
 						.round = s->slice.round - 1,
-						.count = count,
-						.version = s->slice.version.n });
+						.version = s->slice.version.n,
+						.commit.contributions = count });
 	tw_shard_keep_views(s, ctx);
 	drop_late(s, ctx);
 	s->queue.due = true;

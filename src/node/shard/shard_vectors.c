@@ -103,6 +103,7 @@ static void record(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	tw_shard_count_bytes(s, m, p->trainable);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_APPLY,
 					.shard = s->index,
+					.life = p->version.incarnation,
 					.slot = m->h.from,
 					.incarnation = m->h.incarnation,
 					.seq = m->h.seq,
@@ -110,11 +111,10 @@ static void record(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 					.round = p->round,
 					.from = r->from,
 					.count = r->count,
-					.value = p->version.incarnation,
-					.n = p->trainable,
-					.extra = (double)p->trainable,
-					.push = &m->b.push,
-					.tally = &p->tally });
+					.apply = { .push = &m->b.push,
+						   .n = p->trainable,
+						   .values_sent = p->trainable,
+						   .tally = &p->tally } });
 }
 
 void tw_shard_portion(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)

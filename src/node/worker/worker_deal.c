@@ -122,7 +122,7 @@ void tw_stage_samples_begun(struct worker *w, struct tw_context *ctx,
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STEP,
 					.slot = w->me.id.slot,
 					.incarnation = w->me.id.incarnation,
-					.seq = w->exchange.seq,
+					.step.clock = w->exchange.seq,
 					.from = what->from,
 					.count = what->count });
 }
@@ -151,7 +151,7 @@ static void count_step(struct worker *w, struct tw_context *ctx, const struct tw
 					.slot = w->me.id.slot,
 					.count = what->count,
 					.from = what->from,
-					.value = loss });
+					.step.loss = loss });
 }
 
 bool tw_stage_is_back(struct worker *w, struct tw_context *ctx, uint64_t micro, double loss)

@@ -172,7 +172,7 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STEP,
 					.slot = w->me.id.slot,
 					.incarnation = w->me.id.incarnation,
-					.seq = w->exchange.seq,
+					.step.clock = w->exchange.seq,
 					.from = lease->next,
 					.count = count });
 	ctx->world->compute(ctx, &s->compute);
@@ -203,7 +203,7 @@ static void count_step(struct worker *w, struct tw_context *ctx, struct held *h)
 					.slot = w->me.id.slot,
 					.count = c->in.count,
 					.from = c->in.from,
-					.value = c->score.loss });
+					.step.loss = c->score.loss });
 }
 
 /* The gradient as it was computed becomes what contributions are made of; the views that it is of
