@@ -89,27 +89,15 @@ static bool shard_may_hear(const struct tw_msg *m, const struct tw_context *ctx)
 				    (m->h.flags & TW_FLAG_RELAYED));
 }
 
-/* Who of the shard's books says this (struct shard_members). */
-static uint32_t sender_of(const struct shard *s, const struct tw_msg *m)
-{
-	const uint32_t lane = m->h.type == TW_PUSH ? m->b.push.lane : m->b.pull.lane;
-
-	if (s->members.lanes < 2 || (m->h.type != TW_PUSH && m->h.type != TW_PULL))
-		return m->h.from;
-	if (m->h.from >= s->plan->crew.workers || lane >= s->members.lanes)
-		return UINT32_MAX;
-	return m->h.from * s->members.lanes + lane;
-}
-
 /* A worker's message touches what is known of that worker. */
 static void shard_soon(const struct tw_actor *a, const struct tw_msg *m)
 {
 	const struct shard *s = (const struct shard *)a;
 
-	if (!m || !s->members.worker || sender_of(s, m) >= s->members.senders ||
-	    m->from.role != TW_WORKER)
+	if (!m || !s->members.worker || m->from.role != TW_WORKER ||
+	    tw_shard_sender(s, m) >= s->members.senders)
 		return;
-	tw_fetch(tw_shard_worker(s, sender_of(s, m)), sizeof(struct shard_worker));
+	tw_fetch(tw_shard_worker(s, tw_shard_sender(s, m)), sizeof(struct shard_worker));
 	tw_fetch(m->payload, sizeof *m->payload + 64);
 	tw_fetch(s->bucket.spare, sizeof(struct contribution));
 }
@@ -152,7 +140,6 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 	}
 	if (!shard_obeys(s, m))
 		return;
-	m->h.from = sender_of(s, m);
 	switch (m->h.type) {
 	case TW_PUSH:
 		tw_shard_push(s, ctx, m);

@@ -334,6 +334,18 @@ static inline struct shard_worker *tw_shard_worker(const struct shard *s, uint32
 	return &s->members.worker[slot];
 }
 
+/* Who of the shard's books says this PUSH or PULL; UINT32_MAX: nobody. */
+static inline uint32_t tw_shard_sender(const struct shard *s, const struct tw_msg *m)
+{
+	const uint32_t lane = m->h.type == TW_PUSH ? m->b.push.lane : m->b.pull.lane;
+
+	if (s->members.lanes < 2)
+		return m->h.from;
+	if (m->h.from >= s->plan->crew.workers || lane >= s->members.lanes)
+		return UINT32_MAX;
+	return m->h.from * s->members.lanes + lane;
+}
+
 /* Whom the master knows by this. */
 static inline uint32_t tw_shard_slot(const struct shard *s, uint32_t sender)
 {
@@ -614,22 +626,22 @@ struct tw_block *tw_shard_kept_view(const struct shard *s, uint64_t pin);
 /* --- shard_members.c ------------------------------------------------------------------------ */
 
 /* A sender that is not known as this worker speaks: a newcomer's worker, or NULL. */
-struct shard_worker *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
+struct shard_worker *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx, uint32_t slot,
 					    const struct tw_msg *m);
-/* Is this message from a worker that may talk to this shard?  Its worker is up to date then; else
- * NULL, and it was answered as it deserves. */
+/* Is this message from a worker that may talk to this shard, as this slot?  Its worker is up to
+ * date then; else NULL, and it was answered as it deserves. */
 static inline struct shard_worker *tw_shard_admitted(struct shard *s, struct tw_context *ctx,
-						     const struct tw_msg *m)
+						     uint32_t slot, const struct tw_msg *m)
 {
 	struct shard_worker *g;
 
-	if (!s->hosted || m->h.from >= s->members.senders || m->h.view != s->fence.generation ||
+	if (!s->hosted || slot >= s->members.senders || m->h.view != s->fence.generation ||
 	    (m->h.flags & TW_FLAG_RELAYED))
-		return tw_shard_admit_unknown(s, ctx, m);
-	g = tw_shard_worker(s, m->h.from);
+		return tw_shard_admit_unknown(s, ctx, slot, m);
+	g = tw_shard_worker(s, slot);
 	if (m->h.incarnation != g->incarnation || !tw_shard_worker_is_here(g) ||
 	    g->node != m->from.node)
-		return tw_shard_admit_unknown(s, ctx, m);
+		return tw_shard_admit_unknown(s, ctx, slot, m);
 	g->addr = m->from;
 	return g;
 }
@@ -697,7 +709,8 @@ void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 /* TW_VEC: carry out a list of commands. */
 void tw_shard_vec(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* A worker that is admitted pushes a portion of the evaluation. */
-void tw_shard_portion(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+void tw_shard_portion(struct shard *s, struct tw_context *ctx, uint32_t slot,
+		      const struct tw_msg *m);
 
 /* --- shard_lockfree.c ----------------------------------------------------------------------- */
 

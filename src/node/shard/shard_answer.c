@@ -218,8 +218,8 @@ static bool is_unchanged(const struct shard *s, const struct tw_msg *m)
 void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_pull *p = &m->b.pull;
-	struct shard_worker *g = tw_shard_admitted(s, ctx, m);
-	const uint32_t slot = m->h.from;
+	const uint32_t slot = tw_shard_sender(s, m);
+	struct shard_worker *g = tw_shard_admitted(s, ctx, slot, m);
 	uint32_t whom;
 
 	if (!g)

@@ -194,10 +194,9 @@ static void claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32
 	see(s, slot); /* its clock comes with its word */
 }
 
-struct shard_worker *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx,
+struct shard_worker *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx, uint32_t slot,
 					    const struct tw_msg *m)
 {
-	const uint32_t slot = m->h.from;
 	struct tw_addr sender = m->from;
 	struct shard_worker *g;
 

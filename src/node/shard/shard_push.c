@@ -69,12 +69,11 @@ static void note_refused(struct shard *s, struct tw_context *ctx, const struct c
 }
 
 /* What a message says of a contribution, without its vector. */
-static struct contribution said_of(const struct tw_msg *m)
+static struct contribution said_of(uint32_t slot, const struct tw_msg *m)
 {
-	return (struct contribution){ .slot = m->h.from,
-				      .incarnation = m->h.incarnation,
-				      .seq = m->h.seq,
-				      .push = m->b.push };
+	return (struct contribution){
+		.slot = slot, .incarnation = m->h.incarnation, .seq = m->h.seq, .push = m->b.push
+	};
 }
 
 void tw_shard_note_drop(struct shard *s, struct tw_context *ctx, uint32_t slot,
@@ -124,13 +123,14 @@ static bool carries(const struct shard *s, const struct tw_body_push *p)
 
 /* Under rounds the answer waits for the commit.  Where that changes nothing here, the worker has
  * it already. */
-static void park_for_round(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void park_for_round(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			   const struct tw_msg *m)
 {
 	if (!(m->h.flags & TW_FLAG_ANSWER))
 		return;
-	tw_shard_park(s, ctx, m->h.from, m->b.push.number, m->b.push.round + 1);
+	tw_shard_park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
 	if (!carries(s, &m->b.push))
-		tw_shard_worker(s, m->h.from)->request.have = m->b.push.base.n;
+		tw_shard_worker(s, slot)->request.have = m->b.push.base.n;
 }
 
 static void answer_refused(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags,
@@ -143,10 +143,10 @@ static void answer_refused(struct shard *s, struct tw_context *ctx, uint32_t slo
 }
 
 /* `late`: its samples are to be dealt again, if no other shard applies it. */
-static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg *m, bool late)
+static void refuse(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m,
+		   bool late)
 {
-	const struct contribution c = said_of(m);
-	const uint32_t slot = m->h.from;
+	const struct contribution c = said_of(slot, m);
 
 	tw_shard_worker_close(tw_shard_worker(s, slot), m->b.push.link, m->h.seq, false);
 	if (late)
@@ -160,8 +160,8 @@ static void refuse(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 /* tw_plan_judges: the master hears of it as of one that could be applied, and judges it for all
  * shards.  What was computed on an earlier life of this shard is refused without waiting for that,
  * unless something waits that came before: it may have been judged while this shard was away. */
-static void await_faulty(struct shard *s, struct tw_context *ctx, const struct tw_msg *m,
-			 enum contribution_fault fault)
+static void await_faulty(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			 const struct tw_msg *m, enum contribution_fault fault)
 {
 	struct contribution *c = tw_bucket_take(s);
 
@@ -169,7 +169,7 @@ static void await_faulty(struct shard *s, struct tw_context *ctx, const struct t
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
 		return;
 	}
-	*c = said_of(m);
+	*c = said_of(slot, m);
 	c->closed = m->b.push.link <= tw_shard_worker(s, c->slot)->link;
 	if (!tw_shard_plausible(s, &c->push))
 		c->push.ranges = c->push.account.samples = 0;
@@ -177,7 +177,7 @@ static void await_faulty(struct shard *s, struct tw_context *ctx, const struct t
 	c->fault = (uint8_t)fault;
 	if (!c->closed && fault == FAULT_FENCED && !tw_verdict_open(tw_shard_worker(s, c->slot))) {
 		c->closed = true;
-		refuse(s, ctx, m, true);
+		refuse(s, ctx, slot, m, true);
 	}
 	tw_verdict_await(s, ctx, c);
 }
@@ -185,9 +185,9 @@ static void await_faulty(struct shard *s, struct tw_context *ctx, const struct t
 /* --- not taken ------------------------------------------------------------------------------ */
 
 /* Seen, foreign, malformed, out of order or late: answered as it deserves, and not taken. */
-static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static bool turned_down(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			const struct tw_msg *m)
 {
-	const uint32_t slot = m->h.from;
 	struct shard_worker *g = tw_shard_worker(s, slot);
 
 	if (m->b.push.link <= g->link) { /* (3): seen */
@@ -198,7 +198,7 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 		    m->b.push.base.incarnation != s->slice.version.incarnation &&
 		    !tw_verdict_waits(g,
 				      m->h.seq)) /* by a life before, or closed with a later one */
-			await_faulty(s, ctx, m, FAULT_FENCED);
+			await_faulty(s, ctx, slot, m, FAULT_FENCED);
 
 		if (tw_shard_rounds(s) || !answers)
 			tw_shard_acknowledge(s, ctx, slot, 0);
@@ -211,9 +211,9 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 	if (m->b.push.base.incarnation != s->slice.version.incarnation) { /* (1) */
 		s->slice.tally.fenced++;
 		if (tw_plan_judges(s->plan))
-			await_faulty(s, ctx, m, FAULT_FENCED);
+			await_faulty(s, ctx, slot, m, FAULT_FENCED);
 		else
-			refuse(s, ctx, m, false);
+			refuse(s, ctx, slot, m, false);
 		return true;
 	}
 	if (m->b.push.link != g->link + tw_verdict_open(g) + 1) /* (3): a gap */
@@ -225,7 +225,7 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, const struct tw
 		return true;
 	}
 	if (g->staged && g->staged->incarnation == m->h.incarnation) { /* (5): promised already */
-		park_for_round(s, ctx, m);
+		park_for_round(s, ctx, slot, m);
 		tw_shard_have(s, ctx, g->staged, 0);
 		return true;
 	}
@@ -276,20 +276,20 @@ static void reject_for_round(struct shard *s, struct tw_context *ctx, const stru
 }
 
 /* (4): a push that failed its check. */
-static void reject(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
 {
-	const struct contribution c = said_of(m);
+	const struct contribution c = said_of(slot, m);
 
 	if (tw_plan_judges(s->plan)) {
-		await_faulty(s, ctx, m, FAULT_NUMBERS);
+		await_faulty(s, ctx, slot, m, FAULT_NUMBERS);
 		return;
 	}
 	s->slice.tally.refused++;
 	if (tw_shard_rounds(s)) {
 		reject_for_round(s, ctx, &c);
-		park_for_round(s, ctx, m);
+		park_for_round(s, ctx, slot, m);
 	} else {
-		refuse(s, ctx, m, false);
+		refuse(s, ctx, slot, m, false);
 	}
 	if (tw_shard_is_loose(s) && !tw_shard_rounds(s))
 		tw_spread_own(s, ctx, m, true);
@@ -391,11 +391,12 @@ enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct c
 
 /* What the push contributes.  TW_ABSENT: it was skipped, and the worker's last gradient is not
  * known here. */
-static enum tw_status bring(struct shard *s, const struct tw_msg *m, struct contribution *c)
+static enum tw_status bring(struct shard *s, uint32_t slot, const struct tw_msg *m,
+			    struct contribution *c)
 {
-	const struct shard_worker *g = tw_shard_worker(s, m->h.from);
+	const struct shard_worker *g = tw_shard_worker(s, slot);
 
-	c->slot = m->h.from;
+	c->slot = slot;
 	c->incarnation = m->h.incarnation;
 	c->seq = m->h.seq;
 	c->push = m->b.push;
@@ -587,11 +588,12 @@ void tw_shard_count_bytes(struct shard *s, const struct tw_msg *m, size_t values
 static enum tw_status accept_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
 				  const struct tw_msg *m)
 {
-	struct shard_worker *g = tw_shard_worker(s, c->slot);
+	const uint32_t slot = c->slot;
+	struct shard_worker *g = tw_shard_worker(s, slot);
 	enum tw_status st = TW_OK;
 
 	if (tw_shard_rounds(s)) {
-		park_for_round(s, ctx, m);
+		park_for_round(s, ctx, slot, m);
 		st = tw_shard_stage(s, ctx, c);
 		if (st != TW_OK)
 			return st;
@@ -603,7 +605,7 @@ static enum tw_status accept_push(struct shard *s, struct tw_context *ctx, struc
 	if (tw_shard_rounds(s))
 		return TW_OK;
 	if ((m->h.flags & TW_FLAG_ANSWER) && s->readers.of)
-		tw_shard_reads_no_more(s, c->slot);
+		tw_shard_reads_no_more(s, slot);
 	if (tw_plan_judges(s->plan)) {
 		keep_for_skipped(s, ctx, c, m->h.flags);
 		c->flags = m->h.flags;
@@ -614,32 +616,32 @@ static enum tw_status accept_push(struct shard *s, struct tw_context *ctx, struc
 	tw_slice_update_unstage(&s->slice); /* the gate did not apply it */
 	if (tw_shard_is_loose(s))
 		tw_spread_own(s, ctx, m, false);
-	reply(s, ctx, m->h.from, m->h.flags, &m->b.push);
+	reply(s, ctx, slot, m->h.flags, &m->b.push);
 	release_held(s, ctx);
 	return TW_OK;
 }
 
 void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
-	const uint32_t slot = m->h.from;
+	const uint32_t slot = tw_shard_sender(s, m);
 	struct contribution *c;
 	enum tw_status st;
 
-	if (!tw_shard_admitted(s, ctx, m))
+	if (!tw_shard_admitted(s, ctx, slot, m))
 		return;
 	if (tw_plan_optimises(s->plan)) {
-		tw_shard_portion(s, ctx, m);
+		tw_shard_portion(s, ctx, slot, m);
 		return;
 	}
-	if (turned_down(s, ctx, m))
+	if (turned_down(s, ctx, slot, m))
 		return;
 	if (m->b.push.base.n > s->slice.version.n || !tw_shard_plausible(s, &m->b.push)) { /* (4) */
 		strike(s, ctx, slot, m->b.push.link);
-		reject(s, ctx, m);
+		reject(s, ctx, slot, m);
 		return;
 	}
 	c = tw_bucket_take(s);
-	st = c ? bring(s, m, c) : TW_NO_MEMORY;
+	st = c ? bring(s, slot, m, c) : TW_NO_MEMORY;
 	if (st == TW_OK)
 		st = accept_push(s, ctx, c, m);
 	if (st == TW_OK || st == TW_REFUSED)
@@ -651,5 +653,5 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	}
 	if (st != TW_ABSENT)
 		strike(s, ctx, slot, m->b.push.link);
-	reject(s, ctx, m);
+	reject(s, ctx, slot, m);
 }

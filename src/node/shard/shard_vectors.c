@@ -84,11 +84,11 @@ static uint64_t portion_of(const struct shard *s, const struct tw_body_push *p)
 	return at / o->portion;
 }
 
-static void acknowledge(struct shard *s, struct tw_context *ctx, const struct tw_msg *m, bool taken,
-			uint32_t flags)
+static void acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			const struct tw_msg *m, bool taken, uint32_t flags)
 {
-	tw_shard_worker_close(tw_shard_worker(s, m->h.from), m->b.push.link, m->h.seq, taken);
-	tw_shard_acknowledge(s, ctx, m->h.from, flags);
+	tw_shard_worker_close(tw_shard_worker(s, slot), m->b.push.link, m->h.seq, taken);
+	tw_shard_acknowledge(s, ctx, slot, flags);
 }
 
 /* Everything that is counted and told of a portion that was taken. */
@@ -117,19 +117,20 @@ static void record(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 						   .tally = &p->tally } });
 }
 
-void tw_shard_portion(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+void tw_shard_portion(struct shard *s, struct tw_context *ctx, uint32_t slot,
+		      const struct tw_msg *m)
 {
 	const struct tw_body_push *p = &m->b.push;
-	struct shard_worker *g = tw_shard_worker(s, m->h.from);
+	struct shard_worker *g = tw_shard_worker(s, slot);
 	uint64_t portion;
 
 	if (p->link <= g->link) { /* it was closed */
-		tw_shard_acknowledge(s, ctx, m->h.from, 0);
+		tw_shard_acknowledge(s, ctx, slot, 0);
 		return;
 	}
 	if (p->base.incarnation != s->slice.version.incarnation) {
 		s->slice.tally.fenced++;
-		acknowledge(s, ctx, m, false, TW_FLAG_REFUSED);
+		acknowledge(s, ctx, slot, m, false, TW_FLAG_REFUSED);
 		return;
 	}
 	if (p->link != g->link + 1) /* a gap: the sender fills it */
@@ -137,17 +138,17 @@ void tw_shard_portion(struct shard *s, struct tw_context *ctx, const struct tw_m
 	if (!tw_shard_plausible(s, p) || !m->payload ||
 	    m->h.payload != s->slice.n * sizeof(float)) {
 		s->slice.tally.refused++;
-		acknowledge(s, ctx, m, false, TW_FLAG_REFUSED);
+		acknowledge(s, ctx, slot, m, false, TW_FLAG_REFUSED);
 		return;
 	}
 	portion = portion_of(s, p);
 	if (portion == UINT64_MAX || !tw_vectors_wants(&s->slice, portion)) { /* (2) */
 		s->slice.tally.dropped_pushes++;
-		acknowledge(s, ctx, m, false, TW_FLAG_DROPPED);
+		acknowledge(s, ctx, slot, m, false, TW_FLAG_DROPPED);
 		return;
 	}
 	tw_vectors_fold(&s->slice, portion, m->payload, (const float *)tw_msg_payload(m),
 			p->account.loss);
 	record(s, ctx, m);
-	acknowledge(s, ctx, m, true, 0);
+	acknowledge(s, ctx, slot, m, true, 0);
 }
