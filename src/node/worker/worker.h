@@ -335,6 +335,9 @@ void tw_step_abandon(struct worker *w, struct tw_context *ctx);
 /* A block for a gradient that nobody else has a reference to: step.gradient; false: no memory. */
 bool tw_step_take_gradient(struct worker *w);
 void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease);
+/* A gradient is ready: its samples are in what is contributed. */
+void tw_step_count(struct worker *w, struct tw_context *ctx, uint64_t from, uint32_t count,
+		   double loss);
 void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c);
 /* Is it time to merge the answer to the last push (plan.traffic.delay)?  After so many steps of the
  * next lease, or before its last one. */

@@ -139,21 +139,6 @@ void tw_stage_deal_others(struct worker *w, struct tw_context *ctx)
 	}
 }
 
-/* Its samples are in what is contributed. */
-static void count_step(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
-		       double loss)
-{
-	w->steps++;
-	w->samples += what->count;
-	w->losses += what->count;
-	w->loss += loss;
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_GRADIENT,
-					.slot = w->me.id.slot,
-					.count = what->count,
-					.from = what->from,
-					.step.loss = loss });
-}
-
 bool tw_stage_is_back(struct worker *w, struct tw_context *ctx, uint64_t micro, double loss)
 {
 	struct stage_dealing *d = &w->stage->deal;
@@ -162,7 +147,7 @@ bool tw_stage_is_back(struct worker *w, struct tw_context *ctx, uint64_t micro, 
 	if (micro < d->back || micro >= d->next || one->back)
 		return false;
 	one->back = true;
-	count_step(w, ctx, &one->what, loss);
+	tw_step_count(w, ctx, one->what.from, one->what.count, loss);
 	while (d->back < d->next && d->of[d->back % d->span].back)
 		d->back++;
 	return true;

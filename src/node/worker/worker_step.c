@@ -188,22 +188,18 @@ static void clip(struct worker *w, float *g)
 		tw_vec_scale(g, (float)(w->plan->clip / norm), w->plan->problem.trainable);
 }
 
-static void count_step(struct worker *w, struct tw_context *ctx, struct held *h)
+void tw_step_count(struct worker *w, struct tw_context *ctx, uint64_t from, uint32_t count,
+		   double loss)
 {
-	const struct tw_compute *c = &w->step.compute;
-
-	h->next += c->in.count;
 	w->steps++;
-	w->samples += c->in.count;
-	w->losses += c->in.count;
-	w->loss += c->score.loss;
-	if (w->plan->traffic.adaptive)
-		w->busy += tw_now(ctx) - w->step.began;
+	w->samples += count;
+	w->losses += count;
+	w->loss += loss;
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_GRADIENT,
 					.slot = w->me.id.slot,
-					.count = c->in.count,
-					.from = c->in.from,
-					.step.loss = c->score.loss });
+					.count = count,
+					.from = from,
+					.step.loss = loss });
 }
 
 /* The gradient as it was computed becomes what contributions are made of; the views that it is of
@@ -234,7 +230,10 @@ static void step_computed(struct worker *w, struct tw_context *ctx)
 		return;
 	}
 	w->step.again = 0;
-	count_step(w, ctx, h);
+	h->next += c->in.count;
+	if (w->plan->traffic.adaptive)
+		w->busy += tw_now(ctx) - w->step.began;
+	tw_step_count(w, ctx, c->in.from, c->in.count, c->score.loss);
 	finish_gradient(w, tw_block_floats(w->step.gradient));
 	tw_worker_contribute(w, ctx,
 			     &(struct tw_computed){ .position = c->epoch_position,
