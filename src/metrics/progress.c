@@ -194,11 +194,6 @@ static void log_at(struct tw_watch *w, int64_t at, const char *event, json_t *re
 	tw_watch_line(w, line);
 }
 
-static void log_line(struct tw_watch *w, const struct tw_note *n, const char *event, json_t *rest)
-{
-	log_at(w, n->at, event, rest);
-}
-
 /* What a number on the wire means is in its lower half; the upper one says which master gave it. */
 static uint32_t view_number(const struct tw_note *n)
 {
@@ -306,11 +301,11 @@ static void iteration(struct tw_watch *w, const struct tw_note *n)
 	w->now.optimised = *o;
 	if (!w->evaluated)
 		w->now.loss = o->loss;
-	log_line(w, n, "iteration",
-		 json_pack("{s:I, s:I, s:o, s:o, s:o, s:i}", "iteration", (json_int_t)o->iterations,
-			   "evaluations", (json_int_t)o->evaluations, "loss", real(o->loss),
-			   "gradient", real(o->gradient), "step", real(o->step), "restarts",
-			   (int)o->restarts));
+	log_at(w, n->at, "iteration",
+	       json_pack("{s:I, s:I, s:o, s:o, s:o, s:i}", "iteration", (json_int_t)o->iterations,
+			 "evaluations", (json_int_t)o->evaluations, "loss", real(o->loss),
+			 "gradient", real(o->gradient), "step", real(o->step), "restarts",
+			 (int)o->restarts));
 }
 
 bool tw_watch_note(void *arg, const struct tw_note *n)
@@ -359,24 +354,24 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		break;
 	case TW_NOTE_VIEW:
 		w->now.live = n->view.live;
-		log_line(w, n, "view",
-			 json_pack("{s:I, s:i}", "view", (json_int_t)view_number(n), "live",
-				   (int)n->view.live));
+		log_at(w, n->at, "view",
+		       json_pack("{s:I, s:i}", "view", (json_int_t)view_number(n), "live",
+				 (int)n->view.live));
 		break;
 	case TW_NOTE_CUT:
-		log_line(w, n, "checkpoint",
-			 json_pack("{s:I}", "checkpoint", (json_int_t)n->cut.number));
+		log_at(w, n->at, "checkpoint",
+		       json_pack("{s:I}", "checkpoint", (json_int_t)n->cut.number));
 		break;
 	case TW_NOTE_ROLLBACK:
 		if (!w->dealt) /* nothing was done here: the start line names the checkpoint */
 			break;
-		log_line(w, n, "rollback",
-			 json_pack("{s:I}", "checkpoint", (json_int_t)n->cut.number));
+		log_at(w, n->at, "rollback",
+		       json_pack("{s:I}", "checkpoint", (json_int_t)n->cut.number));
 		break;
 	case TW_NOTE_HOSTED:
-		log_line(w, n, "hosted",
-			 json_pack("{s:i, s:i, s:I}", "shard", (int)n->shard, "incarnation",
-				   (int)n->life, "version", (json_int_t)n->version));
+		log_at(w, n->at, "hosted",
+		       json_pack("{s:i, s:i, s:I}", "shard", (int)n->shard, "incarnation",
+				 (int)n->life, "version", (json_int_t)n->version));
 		break;
 	default:
 		return true;

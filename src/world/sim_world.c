@@ -275,7 +275,7 @@ static void world_note(struct tw_context *ctx, struct tw_note *note)
 
 	note->at = s->now;
 	note->bytes = s->ran->bytes_sent;
-	tw_trace_note(&s->trace, ctx->self, note);
+	tw_trace_note(&s->trace, ctx->self, note, s->now);
 	tw_sim_use_applied(s, note);
 	if (s->cluster->observer && !s->cluster->observer(s->cluster->observer_arg, note))
 		s->interrupting = true;

@@ -205,8 +205,7 @@ static void context_note(struct tw_context *ctx, struct tw_note *note)
 	note->at = tw_threads_now(w); /* inside: times of notes never go back */
 	if (w->cluster->observer)
 		go_on = w->cluster->observer(w->cluster->observer_arg, note);
-	if (w->trace.file)
-		tw_threads_trace_note(w, ctx->self, note);
+	tw_trace_note(&w->trace, ctx->self, note, w->began + note->at);
 	pthread_mutex_unlock(&w->note_lock);
 	if (!go_on && !atomic_exchange(&w->stopped_by_observer, true))
 		tw_threads_wake(&w->hand[HOUSEKEEPER]);

@@ -258,13 +258,11 @@ void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m);
 void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, char *out,
 		     size_t room);
 
-/* threads_trace.c: the first two only while a trace is open */
+/* threads_trace.c */
 
-/* A computation that began then has ended. */
+/* A computation that began then has ended; only while a trace is open. */
 void tw_threads_trace_compute(struct threads *w, const struct cell *c, const struct tw_compute *job,
 			      int64_t began);
-/* With note_lock held. */
-void tw_threads_trace_note(struct threads *w, struct tw_addr who, const struct tw_note *note);
 void tw_threads_trace_close(struct threads *w);
 
 /* threads_context.c */

@@ -17,14 +17,6 @@ void tw_threads_trace_compute(struct threads *w, const struct cell *c, const str
 	pthread_mutex_unlock(&w->note_lock);
 }
 
-void tw_threads_trace_note(struct threads *w, struct tw_addr who, const struct tw_note *note)
-{
-	struct tw_note at = *note;
-
-	at.at += w->began;
-	tw_trace_note(&w->trace, who, &at);
-}
-
 /* Who holds the shards of a node: its worker, or its server; NULL: it has neither. */
 static const struct cell *holder_on(const struct threads *w, uint32_t node)
 {

@@ -119,7 +119,7 @@ void tw_trace_message(struct trace *t, const struct tw_msg *m, int64_t sent, int
 	trace_end(t, m, m->to, "flow_in", arrived);
 }
 
-/* What the timeline shows of a note: it has the same six numbers of all of them. */
+/* What the timeline shows of a note: the same numbers of all of them. */
 struct shown {
 	const char *name; /* NULL: nothing */
 	uint64_t seq, from;
@@ -152,7 +152,7 @@ static struct shown show(const struct tw_note *n)
 	}
 }
 
-void tw_trace_note(struct trace *t, struct tw_addr who, const struct tw_note *note)
+void tw_trace_note(struct trace *t, struct tw_addr who, const struct tw_note *note, int64_t at)
 {
 	const struct shown s = t->file ? show(note) : (struct shown){ NULL };
 
@@ -162,7 +162,7 @@ void tw_trace_note(struct trace *t, struct tw_addr who, const struct tw_note *no
 			"\"tid\":%u,\"ts\":%" PRIus ",\"args\":{\"slot\":%u,\"seq\":%" PRIu64
 			",\"tau\":%" PRIu64 ",\"version\":%" PRIu64 ",\"from\":%" PRIu64
 			",\"count\":%u}}",
-			s.name, who.node, thread_of(who), MICROS(note->at), note->slot, s.seq,
+			s.name, who.node, thread_of(who), MICROS(at), note->slot, s.seq,
 			note->kind == TW_NOTE_APPLY ? note->apply.tau : 0, note->version, s.from,
 			s.count);
 }

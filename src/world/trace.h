@@ -28,7 +28,7 @@ void tw_trace_thread(struct trace *t, struct tw_addr who, const char *name);
 void tw_trace_compute(struct trace *t, struct tw_addr who, const struct tw_compute *c,
 		      int64_t began, int64_t ended);
 void tw_trace_message(struct trace *t, const struct tw_msg *m, int64_t sent, int64_t arrived);
-void tw_trace_note(struct trace *t, struct tw_addr who, const struct tw_note *note);
+void tw_trace_note(struct trace *t, struct tw_addr who, const struct tw_note *note, int64_t at);
 /* Something happened to a node: "crash", "restart". */
 void tw_trace_mark(struct trace *t, uint32_t node, const char *what, int64_t at);
 
