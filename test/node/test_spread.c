@@ -404,10 +404,55 @@ static void replicas_settle_in_every_order(void **state)
 	free(seen.at);
 }
 
+/* Since when it waits, whoever looks and however long the process has been there. */
+static int64_t waits_since(const struct lone_shard *l)
+{
+	struct tw_wait wait = { .since = -1 };
+
+	return tw_shard_class.waiting((const struct tw_actor *)l->shard, &wait) ? wait.since : -1;
+}
+
+static void who_waits_says_since_when(void **state)
+{
+	struct lone_shard *l = &w.shard[0];
+
+	(void)state;
+	w.payload = tw_block_new(&tw_heap_system, DIM * sizeof(float));
+	memset(w.payload->data, 0, DIM * sizeof(float));
+	w.peers = 2;
+	w.gone = PEERS;
+	for (size_t k = 0; tw_mixing_all[k]; k++) {
+		if (tw_mixing_all[k]->round)
+			continue;
+		w.mixing = tw_mixing_all[k];
+		open_world();
+		l->now = 1000;
+		form(0, TW_FORM_SPREAD, 1);
+		for (; w.pushed[0] < 31; l->now++)
+			push(0);
+		assert_int_equal(waits_since(l), -1);
+		l->now = 2000;
+		push(0);
+		l->now = 3000;
+		push(0);
+		assert_int_equal(waits_since(l), 2000);
+		form(0, TW_FORM_SETTLE, 2);
+		l->now = 4000;
+		assert_int_equal(waits_since(l), 3000);
+		form(0, TW_FORM_PARAMETERS, 3);
+		l->shard->spread.settled = true; /* as if the other had confirmed all */
+		l->now = 5000;
+		assert_int_equal(waits_since(l), 4000);
+		close_world();
+	}
+	tw_block_drop(w.payload);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replicas_settle_in_every_order),
+		cmocka_unit_test(who_waits_says_since_when),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

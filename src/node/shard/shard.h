@@ -204,6 +204,7 @@ struct shard_reduce {
 	uint32_t attempt, what;   /* what: enum tw_form_what */
 	struct tw_block *members; /* of the formation: struct tw_member by rank; NULL: none */
 	uint32_t peers, rank;
+	int64_t since; /* when it was formed */
 	bool contributes;
 	struct shard_piece *piece;
 	uint32_t pieces, left, chunks;
@@ -268,6 +269,7 @@ struct shard_spread {
 	uint32_t count, head; /* a ring: entry k is log[(head + k) % room] */
 	uint64_t first;       /* number of log[head], or of the next one */
 	struct spread_exchange open;
+	int64_t since; /* settling, or as many are not confirmed as there may be: since when */
 	uint64_t read; /* contributions that counted when its worker was last answered */
 };
 

@@ -74,6 +74,7 @@ static void form(struct shard *s, struct shard_reduce *r, struct tw_context *ctx
 	r->members = tw_block_keep(list);
 	r->peers = peers;
 	r->rank = rank;
+	r->since = tw_now(ctx);
 	r->contributes = tw_reduce_members(r)[rank].state == TW_LIVE;
 	if (cut(s, r) != TW_OK) {
 		tw_reduce_disband(s, r);

@@ -734,7 +734,10 @@ static bool waits(const struct shard *s, const struct shard_reduce *r, struct tw
 		.slot = tw_reduce_members(r)[rank].slot,
 		.why = tw_reduce_averages(r) ? "its piece of the mean" : "its piece of the sum",
 		.step = s->slice.round,
-		.since = tw_shard_worker(s, tw_reduce_members(r)[r->rank].slot)->request.since
+		.since = tw_reduce_averages(r)
+				 ? r->since
+				 : tw_shard_worker(s, tw_reduce_members(r)[r->rank].slot)
+					   ->request.since
 	};
 	return true;
 }

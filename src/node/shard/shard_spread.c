@@ -331,7 +331,8 @@ void tw_spread_own(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		e->at = m->payload_at;
 		e->bytes = m->h.payload;
 	}
-	p->count++;
+	if (++p->count == LOG_MOST)
+		p->since = tw_now(ctx);
 	for (uint32_t k = 0; k < p->peers; k++)
 		if (k != p->rank)
 			send_entry(s, ctx, &members(p)[k], e);
@@ -499,6 +500,7 @@ void tw_spread_form(struct shard *s, struct tw_context *ctx, const struct tw_msg
 	p->rank = rank;
 	p->settling = m->b.form.what == TW_FORM_SETTLE;
 	p->settled = false;
+	p->since = tw_now(ctx);
 	for (uint32_t k = 0; k < s->plan->crew.workers; k++)
 		p->peer[k].place = 0;
 	for (uint32_t k = 0; k < peers; k++)
@@ -565,6 +567,7 @@ bool tw_spread_waits(const struct shard *s, struct tw_wait *out)
 		return false;
 	*out = (struct tw_wait){ .whom = { members(p)[k].node, TW_WORKER, 0 },
 				 .slot = members(p)[k].slot,
+				 .since = p->since,
 				 .why = p->count ? "its word that it has a contribution"
 						 : "its parameters",
 				 .step = p->first };
