@@ -22,7 +22,8 @@ struct tw_torch {
 };
 
 /* Start `python` with the program in torch_bench.py and these arguments (NULL at the end; NULL:
- * none).  All its libraries keep to the instruction set that we use.  Returns at once; the first thing to hear is the greeting.  tw_torch_stop in any case. */
+ * none).  All its libraries keep to the instruction set that we use.  Returns at once; the first
+ * thing to hear is the greeting.  tw_torch_stop in any case. */
 enum tw_status tw_torch_start(struct tw_torch *t, const char *python, const char *const *args,
 			      struct tw_error *why);
 /* Ask; takes the reference, and NULL is no memory.  Waits for nothing. */
@@ -35,8 +36,8 @@ enum tw_status tw_torch_hear(struct tw_torch *t, double seconds, json_t **answer
 void tw_torch_stop(struct tw_torch *t);
 
 /* Start one that has PyTorch: `python`, or for NULL /usr/bin/python3, else python3 from PATH.
- * *hello is {"torch": version, "isa", "blas": kind, "blas_core", "blas_path", "python"}.  TW_ABSENT with a sentence for
- * people where nothing has it. */
+ * *hello is {"torch": version, "isa", "blas": kind, "blas_core", "blas_path", "python"}.  TW_ABSENT
+ * with a sentence for people where nothing has it. */
 enum tw_status tw_torch_open(struct tw_torch *t, const char *python, json_t **hello,
 			     struct tw_error *why);
 /* Run so many steps of a net that was made; seconds per step. */
