@@ -478,7 +478,7 @@ const char *tw_job_topic_at(size_t k)
 	for (const struct tw_preset *p = tw_presets; p->name; p++)
 		if (k-- == 0)
 			return p->name;
-	for (enum tw_list list = TW_LIST_NETWORKS; list < TW_LIST_LAST; list++)
+	for (enum tw_list list = TW_LIST_NETWORKS; list <= TW_LIST_LAST; list++)
 		for (const struct tw_registry *r = tw_registries; r->field; r++)
 			for (size_t i = 0; r->title && r->list == list && r->heads[i]; i++)
 				if (k-- == 0)

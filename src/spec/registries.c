@@ -55,7 +55,7 @@ const struct tw_registry tw_registries[] = {
 	    .with = TW_CODEC_DOWN),
 	ROW("strategy.codec.act", "codec", tw_codec_heads, "strategy.codec.act_",
 	    AT(plan.traffic.act), AT(plan.traffic.act_options), .always = true,
-	    .with = TW_CODEC_DOWN, .unlisted = true),
+	    .with = TW_CODEC_DOWN),
 	/* the near half until both are known: bind_outer exchanges them */
 	ROW("strategy.outer.rule", "outer rule", tw_outer_heads, "strategy.outer.",
 	    AT(plan.near.rule), AT(plan.near.options), .none = true, .title = "Outer rules",
@@ -100,8 +100,7 @@ const char *tw_name_at(const char *field, size_t k, const char **help)
 			return p->name;
 		}
 	for (const struct tw_registry *g = tw_registries; g->field; g++) {
-		if (g->unlisted ||
-		    (strcmp(g->field, field) != 0 && (!g->also || strcmp(g->also, field) != 0)))
+		if (strcmp(g->field, field) != 0 && (!g->also || strcmp(g->also, field) != 0))
 			continue;
 		for (const struct tw_variant *const *v = g->heads; *v; v++)
 			if (tw_variant_fits(*v, g->with, g->without) && k-- == 0) {

@@ -9,7 +9,7 @@
 #include "base/variant.h"
 
 /* Where a table's names are listed: with the layers, the last row first, or with the presets, in
- * this order.  Those of TW_LIST_LAST are not among the topics of help. */
+ * this order. */
 enum tw_list { TW_LIST_NETWORKS = -1, TW_LIST_FIRST, TW_LIST_NEXT, TW_LIST_LAST };
 
 /* A field that takes names from a table.  Where several do, the first one has the title. */
@@ -23,7 +23,6 @@ struct tw_registry {
 	const char *about;                     /* "which decides ..."; NULL: its name says enough */
 	bool none;                             /* "none" is a name, too: of no variant */
 	bool always;                           /* every strategy has one */
-	bool unlisted;                         /* hints and completion do not know its names */
 
 	/* In struct tw_job: what is chosen (NULL: none), and its options (0: they have none). */
 	size_t chosen, options;
