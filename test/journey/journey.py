@@ -34,7 +34,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("TW_BUILD") or os.path.join(ROOT, "build"))
 PAGE = os.path.join(ROOT, "docs", "ARCHITECTURE.md")
 BEGIN, END = "<!-- journey.py -->\n", "<!-- end of journey.py -->\n"
-MOST = 22  # changes of file; whoever makes it shorter lowers this
+# changes of file; whoever makes it shorter lowers this.  Two of them lead to well_formed.c and back: a
+# message is checked before it changes anything.
+MOST = 24
 JOB = """
 model: {quadratic: {dimension: 64}}
 data: {source: none, samples: 64, batch: 1}

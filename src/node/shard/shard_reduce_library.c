@@ -33,7 +33,7 @@ static void write_record(float *out, const struct tw_body_reduce *h)
 static struct tw_body_reduce read_record(const float *in)
 {
 	struct tw_body_reduce h = { .contributions = 0 };
-	uint16_t half[RECORD];
+	uint16_t half[RECORD] = { 0 };
 
 	for (size_t k = 0; k < RECORD; k++)
 		half[k] = (uint16_t)in[k];
