@@ -215,14 +215,14 @@ def delay(strategy, seconds=0.05):
     def test(epochs):
         with Cluster(f"delay-{strategy}", strategy, epochs, rate=0.2, sets=[
                 ("cluster.limit", "60s"), ("cluster.suspect", ""), ("cluster.heartbeat", ""),
-                ("data.batch", "100")]) as c:
+                ("data.batch", "100"), ("update.schedule", "{kind: cosine}")]) as c:
             serve = c.serve()
             relay = Relay(c.address, seconds)
             workers = [c.worker(relay.address) for _ in range(2)]
             for w in workers:
                 c.until_steps(w, 20)
-            # 200 updates at a constant rate: the last ones may throw the accuracy about
-            r = c.finish(serve, target=0.7, survivors=workers)
+            # 200 updates; at a constant rate the last ones would throw the accuracy about
+            r = c.finish(serve, target=0.8, survivors=workers)
             relay.close()
             for w in workers:
                 times = [line["time"] for line in w.lines("step")]
