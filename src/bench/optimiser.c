@@ -149,10 +149,10 @@ static enum tw_status prepare(struct work *k, const struct tw_optimiser *o, stru
 	k->list.at = tw_arena_get(&k->arena, k->list.room * sizeof *k->list.at);
 	k->result = tw_arena_get(&k->arena, k->list.room * sizeof *k->result);
 	k->d = (struct tw_descender){ o, options, how, &k->descent,
-				      tw_arena_get(&k->arena, o->state_bytes(options) + 1) };
+				      tw_arena_get(&k->arena, tw_optimiser_bytes(o, options) + 1) };
 	if (!k->list.at || !k->result || !k->d.own)
 		return TW_NO_MEMORY;
-	memset(k->d.own, 0, o->state_bytes(options) + 1);
+	memset(k->d.own, 0, tw_optimiser_bytes(o, options) + 1);
 	tw_descent_begin(&k->descent);
 	k->plan.gate = &tw_gate_portions;
 	k->plan.staleness = tw_staleness_all[0];
@@ -175,7 +175,7 @@ static enum tw_status prepare(struct work *k, const struct tw_optimiser *o, stru
 static enum tw_status measure(struct work *k, const struct tw_optimiser *o, json_t *cases,
 			      struct tw_error *why)
 {
-	const uint32_t pairs = o->vectors(k->d.options) / 2;
+	const uint32_t pairs = tw_optimiser_vectors(o, k->d.options) / 2;
 	double time[ROUNDS], floor[ROUNDS];
 	char name[60];
 

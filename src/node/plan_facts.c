@@ -11,9 +11,9 @@ static bool add_gate(const struct tw_plan *p, struct tw_facts *f)
 	const struct tw_gate *g = p->gate;
 	const uint32_t t = g->traits;
 	const void *o = p->gate_options;
-	const bool in_turn = (t & TW_GATE_IN_TURN) && g->in_turn && g->in_turn(o);
-	const bool totals = g->totals && g->totals(o);
-	const float trims = g->trims ? g->trims(o) : -1.0f;
+	const bool in_turn = (t & TW_GATE_IN_TURN) && tw_gate_is_in_turn(g, o);
+	const bool totals = tw_gate_totals(g, o);
+	const float trims = tw_gate_trims(g, o);
 	const struct tw_fact rows[] = {
 		/* its options do not fit so many workers */
 		{ "gate-unfit", g->check && g->check(o, p->crew.workers, NULL) != TW_OK },
@@ -21,10 +21,10 @@ static bool add_gate(const struct tw_plan *p, struct tw_facts *f)
 		{ "at-once", !(t & TW_GATE_NOT_AT_ONCE) }, /* applies each, holds nobody */
 		{ "lockfree", t & TW_GATE_LOCKFREE },      /* workers write the parameters */
 		{ "holds-back", t & TW_GATE_HOLDS },       /* a worker waits by its answers */
-		{ "stops", g->stops && g->stops(o) },      /* late work is given up early */
+		{ "stops", tw_gate_stops(g, o) },          /* late work is given up early */
 		{ "drops", tw_gate_drops(g, o) },          /* what is late, outside rounds */
 		{ "fresh", tw_gate_keeps(g, o) != TW_KEEP_EACH }, /* only the current version */
-		{ "abandons", g->abandons && g->abandons(o) },    /* closed rounds are given up */
+		{ "abandons", tw_gate_abandons(g, o) },           /* closed rounds are given up */
 		{ "in-turn", in_turn },      /* a round is applied one after the other */
 		{ "totals", totals },        /* sum: total */
 		{ "robust", trims >= 0.0f }, /* sum: median or trimmed */

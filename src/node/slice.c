@@ -23,7 +23,7 @@ static bool keeps_own(const struct tw_plan *p)
 
 static bool sorts(const struct tw_plan *p)
 {
-	return p->gate->trims && p->gate->trims(p->gate_options) >= 0.0f;
+	return tw_gate_trims(p->gate, p->gate_options) >= 0.0f;
 }
 
 static void set_range(struct slice *s)

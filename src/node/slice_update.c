@@ -428,10 +428,10 @@ static void describe(const struct slice *s, struct update *u)
 
 	u->together = (p->gate->traits & TW_GATE_ROUNDS) ||
 		      tw_gate_keeps(p->gate, p->gate_options) != TW_KEEP_EACH;
-	u->in_turn = p->gate->in_turn && p->gate->in_turn(p->gate_options);
-	u->total = (p->far.rule->traits & TW_RULE_TOTAL) ||
-		   (p->gate->totals && p->gate->totals(p->gate_options));
-	u->trims = p->gate->trims ? p->gate->trims(p->gate_options) : -1.0f;
+	u->in_turn = tw_gate_is_in_turn(p->gate, p->gate_options);
+	u->total =
+		(p->far.rule->traits & TW_RULE_TOTAL) || tw_gate_totals(p->gate, p->gate_options);
+	u->trims = tw_gate_trims(p->gate, p->gate_options);
 	u->decays = p->decay != 0.0f && !(p->far.rule->traits & TW_RULE_OWN_DECAY);
 	u->observes = p->staleness->observe != NULL;
 	u->plain = u->count == 1 && (p->far.rule->traits & TW_RULE_PLAIN) && !u->in_turn &&

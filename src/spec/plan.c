@@ -78,8 +78,7 @@ uint32_t tw_job_collects(const struct tw_job *job)
 	struct tw_collected kept = evenly(1, workers);
 
 	if (p->gate->traits & TW_GATE_ROUNDS)
-		return p->gate->quorum ? p->gate->quorum(p->gate_options, job->cluster.workers, 0)
-				       : job->cluster.workers;
+		return tw_gate_quorum(p->gate, p->gate_options, workers, 0);
 	if (!(p->gate->traits & TW_GATE_COLLECTS) || !p->gate->full)
 		return 1;
 	while (kept.count < most && !p->gate->full(p->gate_options, &kept))

@@ -70,6 +70,13 @@ struct tw_codec {
 		    size_t n);
 };
 
+/* `state_bytes` of a codec that keeps a residual and nothing else. */
+static inline size_t tw_residual_bytes(const void *options, size_t n)
+{
+	(void)options;
+	return n * sizeof(float);
+}
+
 TW_REGISTRY(codec, tw_codec);
 /* `decode` of any codec. */
 enum tw_status tw_codec_decode(const struct tw_codec *codec, const void *options,

@@ -123,7 +123,7 @@ static enum tw_descent_turn head_for(const struct tw_descender *d, const double 
 	if (!(h.slope < 0) || !isfinite(h.slope)) { /* (4) */
 		d->state->restarts++;
 		d->state->steepest = true;
-		d->method->forget(d->options, d->own);
+		tw_optimiser_forget(d->method, d->options, d->own);
 		out->count = 0;
 		d->state->moved.step = 0;
 		h = d->method->direct(d->options, d->own, &d->state->moved, NULL, out);
@@ -230,7 +230,7 @@ static enum tw_descent_turn restored(const struct tw_descender *d, struct tw_com
 	s->restarts++;
 	s->steepest = true;
 	s->moved.step = 0;
-	d->method->forget(d->options, d->own);
+	tw_optimiser_forget(d->method, d->options, d->own);
 	return search(d, d->method->direct(d->options, d->own, &s->moved, NULL, out), out);
 }
 

@@ -81,7 +81,7 @@ uint32_t tw_descent_commands(const struct tw_optimiser *method, const void *opti
 /* Vectors in all. */
 static inline uint32_t tw_descent_vectors(const struct tw_optimiser *method, const void *options)
 {
-	return TW_VECTOR_OWN + method->vectors(options);
+	return TW_VECTOR_OWN + tw_optimiser_vectors(method, options);
 }
 enum tw_descent_turn tw_descent_next(const struct tw_descender *d, const double *result,
 				     struct tw_commands *out);

@@ -70,16 +70,18 @@ struct tw_gate {
 
 	/* Round gates, on the master: how many complete contributions close a round of so many
 	 * `stripes` while `busy` further workers still compute for an earlier round (1 <= result
-	 * <= stripes when stripes >= 1).  A short round, at the end of an epoch, has fewer stripes
-	 * than there are workers. */
+	 * <= stripes when stripes >= 1); NULL: all stripes.  A short round, at the end of an epoch,
+	 * has fewer stripes than there are workers. */
 	uint32_t (*quorum)(const void *options, uint32_t stripes, uint32_t busy);
-	/* Round gates: should a late worker abandon its computation when its round closes? */
+	/* Round gates: should a late worker abandon its computation when its round closes?  NULL:
+	 * no. */
 	bool (*abandons)(const void *options);
-	/* Round gates: apply one after the other (one version) instead of all together? */
+	/* Round gates: apply one after the other (one version) instead of all together?  NULL: no.
+	 */
 	bool (*in_turn)(const void *options);
 	/* TW_GATE_COLLECTS: does an update take the sum of its contributions (in turn: each at the
-	 * full rate), not their mean (each at rate/N)?  The weight decay counts as often as the
-	 * gradients; running statistics are averaged either way. */
+	 * full rate), not their mean (each at rate/N)?  NULL: no.  The weight decay counts as often
+	 * as the gradients; running statistics are averaged either way. */
 	bool (*totals)(const void *options);
 
 	/* Round gates: for each parameter, leave out this share of the contributions at each end
@@ -97,7 +99,8 @@ struct tw_gate {
 
 	/* Other gates: judge one whole contribution, once per (worker, incarnation, seq).  The
 	 * shard asks; if the gate drops and there are several shards, the master does
-	 * (tw_plan_judges). */
+	 * (tw_plan_judges).  NULL: apply it at once; in rounds, where lateness is judged by round
+	 * on the master, accumulate it. */
 	enum tw_verdict (*admit)(const void *options, uint32_t worker, uint64_t staleness);
 	/* After TW_ACCUMULATE: is the update due with what is kept?  Where `missing` counts, it is
 	 * asked again when a worker leaves or becomes idle. */
@@ -117,6 +120,38 @@ struct tw_gate {
 			 uint32_t *whom);
 };
 
+static inline uint32_t tw_gate_quorum(const struct tw_gate *g, const void *options,
+				      uint32_t stripes, uint32_t busy)
+{
+	return g->quorum ? g->quorum(options, stripes, busy) : stripes;
+}
+static inline bool tw_gate_abandons(const struct tw_gate *g, const void *options)
+{
+	return g->abandons && g->abandons(options);
+}
+static inline bool tw_gate_is_in_turn(const struct tw_gate *g, const void *options)
+{
+	return g->in_turn && g->in_turn(options);
+}
+static inline bool tw_gate_totals(const struct tw_gate *g, const void *options)
+{
+	return g->totals && g->totals(options);
+}
+static inline float tw_gate_trims(const struct tw_gate *g, const void *options)
+{
+	return g->trims ? g->trims(options) : -1.0f;
+}
+static inline uint64_t tw_gate_stops(const struct tw_gate *g, const void *options)
+{
+	return g->stops ? g->stops(options) : 0;
+}
+static inline enum tw_verdict tw_gate_admit(const struct tw_gate *g, const void *options,
+					    uint32_t worker, uint64_t staleness)
+{
+	if (g->admit)
+		return g->admit(options, worker, staleness);
+	return g->traits & TW_GATE_ROUNDS ? TW_ACCUMULATE : TW_APPLY;
+}
 static inline enum tw_keeps tw_gate_keeps(const struct tw_gate *g, const void *options)
 {
 	return g->keeps ? g->keeps(options) : TW_KEEP_EACH;
@@ -125,7 +160,7 @@ static inline enum tw_keeps tw_gate_keeps(const struct tw_gate *g, const void *o
 /* Does the gate drop what is late, with these options? */
 static inline bool tw_gate_drops(const struct tw_gate *g, const void *options)
 {
-	return (g->traits & TW_GATE_DROPS) && g->admit(options, 0, UINT64_MAX) == TW_DROP;
+	return (g->traits & TW_GATE_DROPS) && tw_gate_admit(g, options, 0, UINT64_MAX) == TW_DROP;
 }
 
 /* The gate of a run that an optimiser drives; no job names it. */

@@ -42,10 +42,11 @@ struct tw_optimiser {
 	TW_VARIANT;
 	double curvature; /* of the line search, unless the job says otherwise */
 
-	size_t (*state_bytes)(const void *options); /* zeros at first */
-	uint32_t (*vectors)(const void *options);   /* of its own */
+	size_t (*state_bytes)(const void *options); /* zeros at first; NULL: 0 */
+	uint32_t (*vectors)(const void *options);   /* of its own; NULL: 0 */
 	uint32_t (*commands)(const void *options);  /* the most in one list */
-	/* Forget what was learnt of earlier points: begin again with the steepest descent. */
+	/* Forget what was learnt of earlier points: begin again with the steepest descent.
+	 * NULL: it learns nothing. */
 	void (*forget)(const void *options, void *state);
 	/* The point has moved, and both gradients are of one batch: commands that keep what is to
 	 * be known of it later.  NULL: nothing. */
@@ -57,6 +58,21 @@ struct tw_optimiser {
 	struct tw_heading (*direct)(const void *options, void *state, const struct tw_moved *m,
 				    const double *result, struct tw_commands *out);
 };
+
+static inline size_t tw_optimiser_bytes(const struct tw_optimiser *o, const void *options)
+{
+	return o->state_bytes ? o->state_bytes(options) : 0;
+}
+static inline uint32_t tw_optimiser_vectors(const struct tw_optimiser *o, const void *options)
+{
+	return o->vectors ? o->vectors(options) : 0;
+}
+static inline void tw_optimiser_forget(const struct tw_optimiser *o, const void *options,
+				       void *state)
+{
+	if (o->forget)
+		o->forget(options, state);
+}
 
 TW_REGISTRY(optimiser, tw_optimiser);
 

@@ -3,29 +3,15 @@
  * evaluation, and what they compute for an evaluation that is over is of no use. */
 #include "strategy/gate.h"
 
-static uint32_t quorum(const void *options, uint32_t stripes, uint32_t busy)
-{
-	(void)options, (void)busy;
-	return stripes;
-}
-
 static bool abandons(const void *options)
 {
 	(void)options;
 	return true;
 }
 
-static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
-{
-	(void)options, (void)worker, (void)staleness;
-	return TW_ACCUMULATE;
-}
-
 const struct tw_gate tw_gate_portions = {
 	.name = "portions",
 	.help = "portions of an evaluation are added up in order",
 	.traits = TW_GATE_ROUNDS | TW_GATE_COLLECTS,
-	.quorum = quorum,
 	.abandons = abandons,
-	.admit = admit,
 };

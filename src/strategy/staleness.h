@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/variant.h"
+#include "vec/vec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,6 +50,15 @@ struct tw_staleness {
 	void (*observe)(const void *options, float *const *array, const float *direction, size_t n,
 			uint64_t count);
 };
+
+/* TW_STALENESS_SCALES: the gradient counts `factor` times, and so does the weight decay. */
+static inline void tw_correction_scale(struct tw_correction *c, float factor)
+{
+	if (factor != 1.0f)
+		tw_vec_scale(c->g, factor, c->n);
+	if (c->decay)
+		tw_vec_fill(c->decay, factor, c->n);
+}
 
 TW_REGISTRY(staleness, tw_staleness);
 

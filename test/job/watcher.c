@@ -397,7 +397,7 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 {
 	const struct tw_plan *p = w->plan;
 	/* does the gate leave late contributions out? */
-	const bool drops = p->gate->quorum(p->gate_options, 2, 0) < 2;
+	const bool drops = tw_gate_quorum(p->gate, p->gate_options, 2, 0) < 2;
 	const uint64_t unit = unit_of(p);
 	const uint32_t subsets = p->dealing.subsets.count; /* each ends with a stripe of its own */
 	uint64_t applied = 0;

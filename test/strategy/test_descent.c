@@ -132,7 +132,7 @@ static struct machine *machine_new(function f, size_t n, const struct tw_optimis
 		.gradient = 1e-8, .evaluations = 20000, .sufficient = 1e-3, .trials = 40
 	};
 	m->d = (struct tw_descender){ method, options, &m->how, &m->state, m->own };
-	assert_true(method->state_bytes(options) <= sizeof m->own);
+	assert_true(tw_optimiser_bytes(method, options) <= sizeof m->own);
 	assert_true(tw_descent_vectors(method, options) <= VECTORS);
 	assert_true(tw_descent_commands(method, options) <= LISTED);
 	tw_descent_begin(&m->state);

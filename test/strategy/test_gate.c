@@ -12,19 +12,19 @@ static void every_gate_has_what_its_traits_need(void **state)
 		const struct tw_gate *g = tw_gate_all[k];
 		const bool rounds = g->traits & TW_GATE_ROUNDS;
 
-		CHECK(rounds == (g->quorum != NULL));
-		CHECK(rounds == (g->abandons != NULL));
-		CHECK(rounds == (g->in_turn != NULL));
-		CHECK(g->admit);
+		CHECK(rounds || !g->quorum);
+		CHECK(rounds || !g->abandons);
+		CHECK(!g->in_turn == !(g->traits & TW_GATE_IN_TURN));
+		CHECK(!rounds || !g->admit); /* lateness is judged by round */
 		CHECK(!(g->traits & TW_GATE_HOLDS) == !g->may_read);
 		CHECK(!g->lead || (g->traits & TW_GATE_HOLDS));
 		CHECK(!(g->traits & TW_GATE_IN_TURN) || rounds);
 		CHECK(!(g->traits & TW_GATE_DROPS) || !rounds);
 		CHECK(!g->stops || (g->traits & TW_GATE_DROPS));
 		if (!rounds) { /* what is fresh is never dropped, or a run would not end */
-			CHECK(g->admit(OPTIONS(g, NULL), 0, 0) != TW_DROP);
+			CHECK(tw_gate_admit(g, OPTIONS(g, NULL), 0, 0) != TW_DROP);
 			CHECK((g->traits & TW_GATE_DROPS) ||
-			      g->admit(OPTIONS(g, NULL), 0, UINT64_MAX) != TW_DROP);
+			      tw_gate_admit(g, OPTIONS(g, NULL), 0, UINT64_MAX) != TW_DROP);
 		}
 		if (!rounds && (g->traits & TW_GATE_COLLECTS))
 			CHECK(g->full);
@@ -53,15 +53,15 @@ static void every_gate_closes_what_it_opens(void **state)
 
 				CHECK(late > 0.0 && late <= workers);
 			}
-			if (g->quorum) {
+			if (g->traits & TW_GATE_ROUNDS) {
 				for (uint32_t busy = 0; busy <= workers; busy++) {
-					const uint32_t q = g->quorum(o, workers, busy);
+					const uint32_t q = tw_gate_quorum(g, o, workers, busy);
 
 					CHECK(1 <= q && q <= workers);
-					CHECK(g->quorum(o, 1, busy) == 1);
+					CHECK(tw_gate_quorum(g, o, 1, busy) == 1);
 				}
 			}
-			const enum tw_verdict v = g->admit(o, 0, workers);
+			const enum tw_verdict v = tw_gate_admit(g, o, 0, workers);
 
 			CHECK(v == TW_APPLY || v == TW_ACCUMULATE || v == TW_DROP);
 			if (v == TW_ACCUMULATE && g->full)
@@ -78,11 +78,11 @@ static void bsp_waits_for_all(void **state)
 
 	(void)state;
 	for (uint32_t n = 1; n < 100; n++)
-		CHECK(g->quorum(OPTIONS(g, NULL), n, 0) == n);
+		CHECK(tw_gate_quorum(g, OPTIONS(g, NULL), n, 0) == n);
 	CHECK(!g->in_turn(OPTIONS(g, NULL)));
 	CHECK(!g->in_turn(OPTIONS(g, "apply", "sum", NULL)));
 	CHECK(g->in_turn(OPTIONS(g, "apply", "in-turn", NULL)));
-	CHECK(!g->abandons(OPTIONS(g, NULL)));
+	CHECK(!tw_gate_abandons(g, OPTIONS(g, NULL)));
 	CHECK(g->traits == (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_IN_TURN));
 }
 
@@ -93,19 +93,19 @@ static void backup_does_not_wait_for_the_extra(void **state)
 	struct tw_error why = { TW_OK };
 
 	(void)state;
-	CHECK(g->quorum(two, 8, 0) == 6 && g->quorum(two, 3, 0) == 1);
-	CHECK(g->quorum(two, 2, 0) == 1 && g->quorum(two, 1, 0) == 1);
-	CHECK(g->quorum(OPTIONS(g, NULL), 8, 0) == 7);
-	CHECK(g->quorum(OPTIONS(g, "extra", "0", NULL), 8, 0) == 8);
+	CHECK(tw_gate_quorum(g, two, 8, 0) == 6 && tw_gate_quorum(g, two, 3, 0) == 1);
+	CHECK(tw_gate_quorum(g, two, 2, 0) == 1 && tw_gate_quorum(g, two, 1, 0) == 1);
+	CHECK(tw_gate_quorum(g, OPTIONS(g, NULL), 8, 0) == 7);
+	CHECK(tw_gate_quorum(g, OPTIONS(g, "extra", "0", NULL), 8, 0) == 8);
 	/* who is still busy with an earlier round is one of the extra */
-	CHECK(g->quorum(two, 7, 1) == 6 && g->quorum(two, 6, 2) == 6);
-	CHECK(g->quorum(two, 5, 3) == 5 && g->quorum(two, 2, 1) == 1);
+	CHECK(tw_gate_quorum(g, two, 7, 1) == 6 && tw_gate_quorum(g, two, 6, 2) == 6);
+	CHECK(tw_gate_quorum(g, two, 5, 3) == 5 && tw_gate_quorum(g, two, 2, 1) == 1);
 	CHECK(g->check(two, 3, &why) == TW_OK);
 	CHECK(g->check(two, 2, &why) == TW_BAD_INPUT);
 	CHECK(strstr(why.text, "extra") && strstr(why.text, "0 to 1"));
-	CHECK(!g->abandons(two));
-	CHECK(g->abandons(OPTIONS(g, "abandon", "true", NULL)));
-	CHECK(!g->in_turn(two));
+	CHECK(!tw_gate_abandons(g, two));
+	CHECK(tw_gate_abandons(g, OPTIONS(g, "abandon", "true", NULL)));
+	CHECK(!tw_gate_is_in_turn(g, two));
 }
 
 static void softsync_is_full_with_enough(void **state)
@@ -115,7 +115,8 @@ static void softsync_is_full_with_enough(void **state)
 	struct tw_error why = { TW_OK };
 
 	(void)state;
-	CHECK(g->admit(four, 0, 0) == TW_ACCUMULATE && g->admit(four, 0, 1000) == TW_ACCUMULATE);
+	CHECK(tw_gate_admit(g, four, 0, 0) == TW_ACCUMULATE &&
+	      tw_gate_admit(g, four, 0, 1000) == TW_ACCUMULATE);
 	CHECK(!g->full(four, &(struct tw_collected){ .count = 1 }) &&
 	      !g->full(four, &(struct tw_collected){ .count = 3 }) &&
 	      g->full(four, &(struct tw_collected){ .count = 4 }) &&
@@ -192,7 +193,7 @@ static void ssp_does_not_hold_the_idle_or_the_last(void **state)
 	c.active_count = 0;
 	c.least = 0; /* whatever it is, it means nothing */
 	CHECK(g->may_read(OPTIONS(g, "lead", "0", NULL), &c, 90, &whom));
-	CHECK(g->admit(OPTIONS(g, NULL), 0, 1000) == TW_APPLY);
+	CHECK(tw_gate_admit(g, OPTIONS(g, NULL), 0, 1000) == TW_APPLY);
 }
 
 static void async_and_hogwild_apply_at_once(void **state)
@@ -201,7 +202,8 @@ static void async_and_hogwild_apply_at_once(void **state)
 
 	(void)state;
 	for (uint64_t tau = 0; tau < 1000; tau++)
-		CHECK(a->admit(NULL, 0, tau) == TW_APPLY && h->admit(NULL, 0, tau) == TW_APPLY);
+		CHECK(tw_gate_admit(a, NULL, 0, tau) == TW_APPLY &&
+		      tw_gate_admit(h, NULL, 0, tau) == TW_APPLY);
 	CHECK(a->traits == 0 && h->traits == TW_GATE_LOCKFREE);
 }
 
@@ -212,13 +214,16 @@ static void ringmaster_drops_at_its_limit(void **state)
 	void *twice = OPTIONS(g, "per_worker", "2", NULL);
 
 	(void)state;
-	CHECK(g->admit(three, 0, 0) == TW_APPLY && g->admit(three, 0, 2) == TW_APPLY);
-	CHECK(g->admit(three, 0, 3) == TW_DROP && g->admit(three, 0, UINT64_MAX) == TW_DROP);
+	CHECK(tw_gate_admit(g, three, 0, 0) == TW_APPLY &&
+	      tw_gate_admit(g, three, 0, 2) == TW_APPLY);
+	CHECK(tw_gate_admit(g, three, 0, 3) == TW_DROP &&
+	      tw_gate_admit(g, three, 0, UINT64_MAX) == TW_DROP);
 	CHECK(g->stops(three) == 0);
 	CHECK(g->stops(OPTIONS(g, "limit", "3", "stop", "true", NULL)) == 3);
 	CHECK(g->staleness(three, 2) == 2.0 && g->staleness(three, 30) == 3.0);
 	CHECK(tw_option_find(g->options, "per_worker")->convert(twice, 5, NULL) == TW_OK);
-	CHECK(g->admit(twice, 0, 9) == TW_APPLY && g->admit(twice, 0, 10) == TW_DROP);
+	CHECK(tw_gate_admit(g, twice, 0, 9) == TW_APPLY &&
+	      tw_gate_admit(g, twice, 0, 10) == TW_DROP);
 }
 
 static void softsync_may_take_what_is_fresh_only(void **state)
@@ -228,7 +233,8 @@ static void softsync_may_take_what_is_fresh_only(void **state)
 	const void *stops = OPTIONS(g, "fresh", "true", "stop", "true", NULL);
 
 	(void)state;
-	CHECK(g->admit(fresh, 0, 0) == TW_ACCUMULATE && g->admit(fresh, 0, 1) == TW_DROP);
+	CHECK(tw_gate_admit(g, fresh, 0, 0) == TW_ACCUMULATE &&
+	      tw_gate_admit(g, fresh, 0, 1) == TW_DROP);
 	CHECK(g->check(fresh, 2, NULL) == TW_OK); /* several of a worker */
 	CHECK(g->keeps(fresh) == TW_KEEP_SUM && g->keeps(OPTIONS(g, NULL)) == TW_KEEP_EACH);
 	CHECK(g->stops(fresh) == 0 && g->stops(stops) == 1);
@@ -241,7 +247,8 @@ static void malenia_waits_for_everybody(void **state)
 	const void *ten = OPTIONS(g, "collect", "10", NULL), *one = OPTIONS(g, NULL);
 
 	(void)state;
-	CHECK(g->admit(ten, 0, 0) == TW_ACCUMULATE && g->admit(ten, 0, 1) == TW_DROP);
+	CHECK(tw_gate_admit(g, ten, 0, 0) == TW_ACCUMULATE &&
+	      tw_gate_admit(g, ten, 0, 1) == TW_DROP);
 	CHECK(g->keeps(ten) == TW_KEEP_BY_WORKER);
 	for (uint32_t a = 1; a < 20; a++)
 		for (uint32_t b = 1; b < 20; b++) {

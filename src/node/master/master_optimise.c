@@ -40,7 +40,7 @@ enum tw_status tw_optimise_init(struct master *m)
 	o = m->optimise = tw_heap_zeros(m->heap, sizeof *o);
 	if (!o)
 		return TW_NO_MEMORY;
-	o->own_bytes = p->method->state_bytes(p->options);
+	o->own_bytes = tw_optimiser_bytes(p->method, p->options);
 	o->list.room = tw_descent_commands(p->method, p->options);
 	o->own = tw_heap_zeros(m->heap, o->own_bytes + 1);
 	o->list.at = tw_heap_zeros(m->heap, o->list.room * sizeof *o->list.at);

@@ -105,7 +105,7 @@ static bool unheard_answers(const struct master *m)
 
 	return tw_master_rounds(m) &&
 	       (tw_plan_worker_goes_back(p) || tw_master_has_replicas(m) ||
-		p->gate->quorum(p->gate_options, all, 0) < all) &&
+		tw_gate_quorum(p->gate, p->gate_options, all, 0) < all) &&
 	       d->hungry.members + d->dry.members + d->early.members < tw_master_live(m);
 }
 

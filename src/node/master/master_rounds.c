@@ -284,8 +284,7 @@ void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard
 
 static void commit_round(struct master *m, struct tw_context *ctx)
 {
-	const bool abandons =
-		m->plan->gate->abandons && m->plan->gate->abandons(m->plan->gate_options);
+	const bool abandons = tw_gate_abandons(m->plan->gate, m->plan->gate_options);
 
 	enum tw_status st = TW_OK;
 
@@ -355,7 +354,8 @@ static bool round_full(const struct master *m)
 	if (tw_master_has_replicas(m))
 		return tw_replicas_complete(m);
 	return complete == stripes ||
-	       complete >= m->plan->gate->quorum(m->plan->gate_options, stripes, n[STRIPE_BEHIND]);
+	       complete >= tw_gate_quorum(m->plan->gate, m->plan->gate_options, stripes,
+					  n[STRIPE_BEHIND]);
 }
 
 void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

@@ -245,8 +245,8 @@ static uint32_t judge(struct master *m, uint32_t slot, const struct awaited *w)
 
 	if (w->refused)
 		return TW_JUDGED_REFUSE;
-	switch (m->plan->gate->admit(m->plan->gate_options, slot,
-				     since > w->own ? since - w->own : 0)) {
+	switch (tw_gate_admit(m->plan->gate, m->plan->gate_options, slot,
+			      since > w->own ? since - w->own : 0)) {
 	case TW_DROP:
 		return TW_JUDGED_DROP;
 	case TW_ACCUMULATE:

@@ -465,7 +465,7 @@ static void admit_contribution(struct shard *s, struct tw_context *ctx, struct c
 			       const enum tw_verdict *said)
 {
 	const enum tw_verdict verdict =
-		said ? *said : s->plan->gate->admit(s->plan->gate_options, c->slot, c->tau);
+		said ? *said : tw_gate_admit(s->plan->gate, s->plan->gate_options, c->slot, c->tau);
 
 	if (verdict == TW_DROP) {
 		if (!said)

@@ -13,7 +13,7 @@ static struct shard_reading *linked(const struct shard *s, uint32_t link)
 
 static uint64_t limit_of(const struct shard *s)
 {
-	return s->plan->gate->stops ? s->plan->gate->stops(s->plan->gate_options) : 0;
+	return tw_gate_stops(s->plan->gate, s->plan->gate_options);
 }
 
 enum tw_status tw_shard_readers_init(struct shard *s)

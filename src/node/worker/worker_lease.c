@@ -247,7 +247,7 @@ static void end_rounds(struct worker *w, struct tw_context *ctx)
 	const struct tw_gate *gate = w->plan->gate;
 	struct held *h;
 
-	if (gate->abandons && gate->abandons(w->plan->gate_options))
+	if (tw_gate_abandons(gate, w->plan->gate_options))
 		tw_step_abandon(w, ctx);
 	h = w->step.state == STEP_COMPUTING ? tw_worker_held(w, w->step.compute.id) : NULL;
 	w->leases.count = h != NULL;

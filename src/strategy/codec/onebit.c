@@ -47,12 +47,6 @@ struct levels {
 	float plus, minus;
 };
 
-static size_t state_bytes(const void *options, size_t n)
-{
-	(void)options;
-	return n * sizeof(float);
-}
-
 /* Bytes in front of the bits. */
 static size_t head_bytes(const struct onebit_options *o)
 {
@@ -247,7 +241,7 @@ const struct tw_codec tw_codec_onebit = {
 	.options = rows,
 	.options_bytes = sizeof(struct onebit_options),
 	.traits = TW_CODEC_REMEMBERS,
-	.state_bytes = state_bytes,
+	.state_bytes = tw_residual_bytes,
 	.bound = bound,
 	.encode = encode,
 	.decode = decode,

@@ -23,12 +23,6 @@ static const struct tw_option rows[] = {
 	TW_OPTION_END
 };
 
-static size_t state_bytes(const void *options, size_t n)
-{
-	(void)options;
-	return n * sizeof(float);
-}
-
 static size_t sent_of(const void *options, size_t n)
 {
 	return tw_sparse_count(((const struct randomk_options *)options)->share, n);
@@ -123,7 +117,7 @@ const struct tw_codec tw_codec_randomk = {
 	.options = rows,
 	.options_bytes = sizeof(struct randomk_options),
 	.traits = TW_CODEC_REMEMBERS | TW_CODEC_PER_SLICE,
-	.state_bytes = state_bytes,
+	.state_bytes = tw_residual_bytes,
 	.bound = bound,
 	.encode = encode,
 	.check = check,

@@ -34,12 +34,6 @@ static const struct tw_option rows[] = {
 	TW_OPTION_END
 };
 
-static size_t state_bytes(const void *options, size_t n)
-{
-	(void)options;
-	return n * sizeof(float);
-}
-
 /* Values sent of a chunk of n. */
 static size_t sent_of(const void *options, size_t n)
 {
@@ -223,7 +217,7 @@ const struct tw_codec tw_codec_sparseloco = {
 	.options = rows,
 	.options_bytes = sizeof(struct sparseloco_options),
 	.traits = TW_CODEC_REMEMBERS | TW_CODEC_FADES,
-	.state_bytes = state_bytes,
+	.state_bytes = tw_residual_bytes,
 	.bound = bound,
 	.encode = encode,
 	.check = check,

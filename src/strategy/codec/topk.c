@@ -20,12 +20,6 @@ static const struct tw_option rows[] = {
 	TW_OPTION_END
 };
 
-static size_t state_bytes(const void *options, size_t n)
-{
-	(void)options;
-	return n * sizeof(float);
-}
-
 static size_t sent_of(const void *options, size_t n)
 {
 	return tw_sparse_count(((const struct topk_options *)options)->share, n);
@@ -53,7 +47,7 @@ const struct tw_codec tw_codec_topk = {
 	.options = rows,
 	.options_bytes = sizeof(struct topk_options),
 	.traits = TW_CODEC_REMEMBERS | TW_CODEC_PER_SLICE,
-	.state_bytes = state_bytes,
+	.state_bytes = tw_residual_bytes,
 	.bound = bound,
 	.encode = encode,
 	.check = tw_list_check,

@@ -2,14 +2,7 @@
 /* async.c - every contribution is applied as it comes, and nobody waits. */
 #include "strategy/gate.h"
 
-static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
-{
-	(void)options, (void)worker, (void)staleness;
-	return TW_APPLY;
-}
-
 const struct tw_gate tw_gate_async = {
 	.name = "async",
 	.help = "asynchronous: each contribution is applied when it arrives; no worker waits",
-	.admit = admit,
 };

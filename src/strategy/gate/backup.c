@@ -45,12 +45,6 @@ static bool abandons(const void *options)
 	return ((const struct options *)options)->abandon;
 }
 
-static bool in_turn(const void *options)
-{
-	(void)options;
-	return false;
-}
-
 static bool totals(const void *options)
 {
 	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
@@ -63,12 +57,6 @@ static float trims(const void *options)
 	return tw_sum_trims(o->sum, o->trim);
 }
 
-static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
-{
-	(void)options, (void)worker, (void)staleness;
-	return TW_ACCUMULATE; /* lateness is judged by round, on the master */
-}
-
 const struct tw_gate tw_gate_backup = {
 	.name = "backup",
 	.help = "synchronous rounds with backup workers: a round does not wait for the slowest "
@@ -79,8 +67,6 @@ const struct tw_gate tw_gate_backup = {
 	.check = check,
 	.quorum = quorum,
 	.abandons = abandons,
-	.in_turn = in_turn,
 	.totals = totals,
 	.trims = trims,
-	.admit = admit,
 };

@@ -18,18 +18,6 @@ static const struct tw_option rows[] = { TW_OPTION_CHOICE(
 						 "turn (each at rate/N, unless sum: total)"),
 					 TW_OPTION_ROBUST_SUM(struct options), TW_OPTION_END };
 
-static uint32_t quorum(const void *options, uint32_t stripes, uint32_t busy)
-{
-	(void)options, (void)busy;
-	return stripes;
-}
-
-static bool abandons(const void *options)
-{
-	(void)options;
-	return false; /* nobody is ever late */
-}
-
 static bool in_turn(const void *options)
 {
 	return ((const struct options *)options)->apply == IN_TURN;
@@ -47,22 +35,13 @@ static float trims(const void *options)
 	return tw_sum_trims(o->sum, o->trim);
 }
 
-static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
-{
-	(void)options, (void)worker, (void)staleness;
-	return TW_ACCUMULATE;
-}
-
 const struct tw_gate tw_gate_bsp = {
 	.name = "bsp",
 	.help = "synchronous rounds: every worker contributes before any worker continues",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.traits = TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_IN_TURN,
-	.quorum = quorum,
-	.abandons = abandons,
 	.in_turn = in_turn,
 	.totals = totals,
 	.trims = trims,
-	.admit = admit,
 };

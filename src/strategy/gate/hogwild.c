@@ -4,16 +4,9 @@
  * The writing is the node's; this gate only says, by its trait, that it is wanted. */
 #include "strategy/gate.h"
 
-static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
-{
-	(void)options, (void)worker, (void)staleness;
-	return TW_APPLY;
-}
-
 const struct tw_gate tw_gate_hogwild = {
 	.name = "hogwild",
 	.help = "threads write the shared parameters without any lock (only with threads, fp32 and "
 		"sgd)",
 	.traits = TW_GATE_LOCKFREE,
-	.admit = admit,
 };

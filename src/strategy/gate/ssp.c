@@ -15,12 +15,6 @@ static const struct tw_option rows[] = {
 	TW_OPTION_END
 };
 
-static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
-{
-	(void)options, (void)worker, (void)staleness;
-	return TW_APPLY;
-}
-
 static double lead(const void *options)
 {
 	return ((const struct options *)options)->lead;
@@ -45,6 +39,5 @@ const struct tw_gate tw_gate_ssp = {
 	.options_bytes = sizeof(struct options),
 	.traits = TW_GATE_HOLDS,
 	.lead = lead,
-	.admit = admit,
 	.may_read = may_read,
 };

@@ -29,12 +29,6 @@ static size_t state_bytes(const void *options)
 	return sizeof(struct state);
 }
 
-static uint32_t vectors(const void *options)
-{
-	(void)options;
-	return 0;
-}
-
 static uint32_t commands(const void *options)
 {
 	(void)options;
@@ -93,7 +87,6 @@ const struct tw_optimiser tw_optimiser_cg = {
 	.options_bytes = sizeof(struct options),
 	.curvature = 0.1,
 	.state_bytes = state_bytes,
-	.vectors = vectors,
 	.commands = commands,
 	.forget = forget,
 	.keep = keep,

@@ -2,27 +2,10 @@
 /* gd.c - gradient descent with a line search: the direction is the steepest one. */
 #include "strategy/optimiser.h"
 
-static size_t state_bytes(const void *options)
-{
-	(void)options;
-	return 0;
-}
-
-static uint32_t vectors(const void *options)
-{
-	(void)options;
-	return 0;
-}
-
 static uint32_t commands(const void *options)
 {
 	(void)options;
 	return 2;
-}
-
-static void forget(const void *options, void *state)
-{
-	(void)options, (void)state;
 }
 
 static struct tw_heading direct(const void *options, void *state, const struct tw_moved *m,
@@ -39,9 +22,6 @@ const struct tw_optimiser tw_optimiser_gd = {
 	.name = "gd",
 	.help = "gradient descent with a line search",
 	.curvature = 0.9,
-	.state_bytes = state_bytes,
-	.vectors = vectors,
 	.commands = commands,
-	.forget = forget,
 	.direct = direct,
 };

@@ -5,7 +5,6 @@
  *
  * The literature has 1/tau (undefined at 0), 1/max(tau, 1) and 1/(tau + 1): different methods. */
 #include "strategy/staleness.h"
-#include "vec/vec.h"
 
 enum { MAX, PLUS_ONE };
 
@@ -27,10 +26,7 @@ static void correct(const void *options, struct tw_correction *c)
 	const float by = (float)c->tau + (o->form == PLUS_ONE ? 1.0f : 0.0f);
 	const float factor = by > 1.0f ? 1.0f / by : 1.0f;
 
-	if (factor != 1.0f)
-		tw_vec_scale(c->g, factor, c->n);
-	if (c->decay)
-		tw_vec_fill(c->decay, factor, c->n);
+	tw_correction_scale(c, factor);
 }
 
 const struct tw_staleness tw_staleness_inverse = {

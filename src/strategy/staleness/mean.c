@@ -3,7 +3,6 @@
  *
  * With n-softsync that is n.  The weight decay is divided with the rate. */
 #include "strategy/staleness.h"
-#include "vec/vec.h"
 
 struct options {
 	double expected;
@@ -22,10 +21,7 @@ static void correct(const void *options, struct tw_correction *c)
 	const double by = ((const struct options *)options)->expected;
 	const float factor = by > 1.0 ? (float)(1.0 / by) : 1.0f;
 
-	if (factor != 1.0f)
-		tw_vec_scale(c->g, factor, c->n);
-	if (c->decay)
-		tw_vec_fill(c->decay, factor, c->n);
+	tw_correction_scale(c, factor);
 }
 
 const struct tw_staleness tw_staleness_mean = {

@@ -6,7 +6,6 @@
  *
  * so that the rates of all stages meet after `anneal`.  The weight decay is scaled with it. */
 #include "strategy/staleness.h"
-#include "vec/vec.h"
 
 #include <math.h>
 
@@ -26,10 +25,7 @@ static void correct(const void *options, struct tw_correction *c)
 	const double t = (double)(c->count - 1), left = 1.0 - fmin(t / (double)o->anneal, 1.0);
 	const float factor = c->tau > 1 ? (float)pow((double)c->tau, -left) : 1.0f;
 
-	if (factor != 1.0f)
-		tw_vec_scale(c->g, factor, c->n);
-	if (c->decay)
-		tw_vec_fill(c->decay, factor, c->n);
+	tw_correction_scale(c, factor);
 }
 
 const struct tw_staleness tw_staleness_pipemare = {

@@ -11,7 +11,6 @@
  *
  * What is scaled is the rate, and with it the weight decay. */
 #include "strategy/staleness.h"
-#include "vec/vec.h"
 
 #include <math.h>
 
@@ -47,10 +46,7 @@ static void correct(const void *options, struct tw_correction *c)
 {
 	const float factor = factor_of(options, c->tau);
 
-	if (factor != 1.0f)
-		tw_vec_scale(c->g, factor, c->n);
-	if (c->decay)
-		tw_vec_fill(c->decay, factor, c->n);
+	tw_correction_scale(c, factor);
 }
 
 const struct tw_staleness tw_staleness_polynomial = {

@@ -7,7 +7,6 @@
  * `typical` is the number of workers in the papers: the staleness of workers of equal speed.  What
  * is scaled is the rate, and with it the weight decay. */
 #include "strategy/staleness.h"
-#include "vec/vec.h"
 
 struct options {
 	double typical;
@@ -26,10 +25,7 @@ static void correct(const void *options, struct tw_correction *c)
 	const double tau = (double)c->tau;
 	const float factor = tau > o->typical ? (float)(o->typical / tau) : 1.0f;
 
-	if (factor != 1.0f)
-		tw_vec_scale(c->g, factor, c->n);
-	if (c->decay)
-		tw_vec_fill(c->decay, factor, c->n);
+	tw_correction_scale(c, factor);
 }
 
 const struct tw_staleness tw_staleness_proportional = {
