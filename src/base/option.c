@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -45,21 +46,8 @@ static const struct unit epochs[] = {
 	{ NULL },
 };
 
-static const struct unit *units_of(enum tw_option_type type)
-{
-	switch (type) {
-	case TW_TIME:
-		return times;
-	case TW_SIZE:
-		return sizes;
-	case TW_BITS:
-		return speeds;
-	case TW_EPOCHS:
-		return epochs;
-	default:
-		return NULL;
-	}
-}
+/* Of a measure; NULL: the type is none. */
+static const struct unit *units_of(enum tw_option_type type);
 
 /* Length of the decimal number that `text` begins with, 0 if none: what strtod takes, without
  * hexadecimal, "inf", "nan" and leading blanks.  *whole: digits only. */
@@ -187,13 +175,13 @@ static bool read_measure(const struct tw_option *row, const char *text, uint64_t
 	return true;
 }
 
-static bool set_bool(bool *at, const char *text)
+static bool set_bool(const struct tw_option *row, void *at, const char *text)
 {
 	const bool yes = strcmp(text, "true") == 0;
 
 	if (!yes && strcmp(text, "false") != 0)
 		return false;
-	*at = yes;
+	*(bool *)at = yes;
 	return true;
 }
 
@@ -259,11 +247,11 @@ static bool set_measure(const struct tw_option *row, void *at, const char *text)
 	}
 }
 
-static bool set_choice(const struct tw_option *row, uint32_t *at, const char *text)
+static bool set_choice(const struct tw_option *row, void *at, const char *text)
 {
 	for (uint32_t k = 0; row->choices[k]; k++)
 		if (strcmp(row->choices[k], text) == 0) {
-			*at = k;
+			*(uint32_t *)at = k;
 			return true;
 		}
 	return false;
@@ -332,7 +320,7 @@ static enum tw_status set_list(const struct tw_option *row, struct tw_f64s *at, 
 }
 
 /* "5x3", or "5" for both. */
-static bool set_extent(const struct tw_option *row, struct tw_extent *at, const char *text)
+static bool set_extent(const struct tw_option *row, void *at, const char *text)
 {
 	const char *x = strchr(text, 'x');
 	const size_t n = x ? (size_t)(x - text) : strlen(text);
@@ -343,7 +331,7 @@ static bool set_extent(const struct tw_option *row, struct tw_extent *at, const 
 	w = x ? w : h;
 	if (h > UINT32_MAX || w > UINT32_MAX || !within(row, (double)h) || !within(row, (double)w))
 		return false;
-	*at = (struct tw_extent){ (uint32_t)h, (uint32_t)w };
+	*(struct tw_extent *)at = (struct tw_extent){ (uint32_t)h, (uint32_t)w };
 	return true;
 }
 
@@ -357,42 +345,43 @@ static enum tw_status set_text(const char **at, const char *text, struct tw_aren
 	return TW_OK;
 }
 
+/* A type of values. */
+static const struct kind {
+	const char *accepts; /* a format, for the range; of a measure, what it is */
+	bool (*set)(const struct tw_option *row, void *at, const char *text); /* NULL: see set */
+	const struct unit *units;                                             /* of a measure ... */
+	const char *usual;                                                    /* ... an example */
+	double top; /* its largest value; 0: that of a double */
+} kinds[] = {
+	[TW_BOOL] = { "true or false", set_bool },
+	[TW_U32] = { "a whole number%s", set_whole },
+	[TW_U64] = { "a whole number%s", set_whole, .top = (double)UINT64_MAX },
+	[TW_F32] = { "a number%s", set_real, .top = (double)3.40282347e38f },
+	[TW_F64] = { "a number%s", set_real },
+	[TW_TIME] = { "a time", set_measure, times, "100us", (double)INT64_MAX },
+	[TW_SIZE] = { "a size", set_measure, sizes, "64MiB", (double)UINT64_MAX },
+	[TW_BITS] = { "a bandwidth", set_measure, speeds, "10Gbit/s" },
+	[TW_EPOCHS] = { "a number of epochs", set_measure, epochs, "0.2 epochs" },
+	[TW_CHOICE] = { NULL, set_choice },
+	[TW_TEXT] = { "text" },
+	[TW_WORDS] = { "a word, or a list of words" },
+	[TW_F64S] = { "a list of numbers%s such as %s" },
+	[TW_EXTENT] = { "height and width%s, such as 5x5, or one number for both", set_extent },
+};
+
+static const struct unit *units_of(enum tw_option_type type)
+{
+	return kinds[type].units;
+}
+
 static enum tw_status set(const struct tw_option *row, void *at, const char *text,
 			  struct tw_arena *keep)
 {
-	bool good = false;
-
-	switch (row->type) {
-	case TW_BOOL:
-		good = set_bool(at, text);
-		break;
-	case TW_U32:
-	case TW_U64:
-		good = set_whole(row, at, text);
-		break;
-	case TW_F32:
-	case TW_F64:
-		good = set_real(row, at, text);
-		break;
-	case TW_TIME:
-	case TW_SIZE:
-	case TW_BITS:
-	case TW_EPOCHS:
-		good = set_measure(row, at, text);
-		break;
-	case TW_CHOICE:
-		good = set_choice(row, at, text);
-		break;
-	case TW_TEXT:
-	case TW_WORDS:
-		return set_text(at, text, keep);
-	case TW_F64S:
+	if (row->type == TW_F64S)
 		return set_list(row, at, text, keep);
-	case TW_EXTENT:
-		good = set_extent(row, at, text);
-		break;
-	}
-	return good ? TW_OK : TW_BAD_INPUT;
+	if (!kinds[row->type].set)
+		return set_text(at, text, keep);
+	return kinds[row->type].set(row, at, text) ? TW_OK : TW_BAD_INPUT;
 }
 
 enum tw_status tw_option_set(const struct tw_option *row, void *base, const char *text,
@@ -486,6 +475,22 @@ static void print_speed(double v, char *out, size_t room)
 	snprintf(out, room, "%s%s", digits, best ? best->name : speeds->name);
 }
 
+/* `whole` or `real`, as the type has it. */
+static void print_measure(enum tw_option_type type, uint64_t whole, double real, char *out,
+			  size_t room)
+{
+	char digits[40];
+
+	if (type == TW_BITS) {
+		print_speed(real, out, room);
+	} else if (type == TW_EPOCHS) {
+		print_real(real, digits, sizeof digits);
+		snprintf(out, room, "%s epochs", digits);
+	} else {
+		print_whole_measure(units_of(type), whole, out, room);
+	}
+}
+
 static void print_list(const struct tw_f64s *v, char *out, size_t room)
 {
 	size_t at = 0;
@@ -504,7 +509,6 @@ static void print_list(const struct tw_f64s *v, char *out, size_t room)
 void tw_option_text(const struct tw_option *row, const void *base, char *out, size_t room)
 {
 	const void *at = (const char *)base + row->offset;
-	char digits[40];
 
 	switch (row->type) {
 	case TW_BOOL:
@@ -523,17 +527,12 @@ void tw_option_text(const struct tw_option *row, const void *base, char *out, si
 		print_real(*(const double *)at, out, room);
 		break;
 	case TW_TIME:
-		print_whole_measure(times, (uint64_t) * (const int64_t *)at, out, room);
-		break;
 	case TW_SIZE:
-		print_whole_measure(sizes, *(const uint64_t *)at, out, room);
+		print_measure(row->type, *(const uint64_t *)at, 0, out, room);
 		break;
 	case TW_BITS:
-		print_speed(*(const double *)at, out, room);
-		break;
 	case TW_EPOCHS:
-		print_real(*(const double *)at, digits, sizeof digits);
-		snprintf(out, room, "%s epochs", digits);
+		print_measure(row->type, 0, *(const double *)at, out, room);
 		break;
 	case TW_CHOICE:
 		snprintf(out, room, "%s", row->choices[*(const uint32_t *)at]);
@@ -555,47 +554,18 @@ void tw_option_text(const struct tw_option *row, const void *base, char *out, si
 /* One end of the range in the row's own unit. */
 static void print_bound(const struct tw_option *row, double v, char *out, size_t room)
 {
-	char digits[40];
-
-	switch (row->type) {
-	case TW_TIME:
-	case TW_SIZE:
-		print_whole_measure(units_of(row->type), (uint64_t)v, out, room);
-		break;
-	case TW_BITS:
-		print_speed(v, out, room);
-		break;
-	case TW_EPOCHS:
-		print_real(v, digits, sizeof digits);
-		snprintf(out, room, "%s epochs", digits);
-		break;
-	default:
-		if (v == floor(v) && fabs(v) < 1e15)
-			snprintf(out, room, "%.0f", v);
-		else
-			print_real(v, out, room);
-	}
+	if (units_of(row->type))
+		print_measure(row->type, (uint64_t)v, v, out, room);
+	else if (v == floor(v) && fabs(v) < 1e15)
+		snprintf(out, room, "%.0f", v);
+	else
+		print_real(v, out, room);
 }
 
-/* The largest value of the type: a range up to it has only a lower end worth telling. */
-static double ceiling_of(enum tw_option_type type)
-{
-	switch (type) {
-	case TW_TIME:
-		return (double)INT64_MAX;
-	case TW_U64:
-	case TW_SIZE:
-		return (double)UINT64_MAX;
-	case TW_F32:
-		return (double)3.40282347e38f;
-	default:
-		return 1.7976931348623157e308;
-	}
-}
-
+/* A range up to the largest value of the type has only a lower end worth telling. */
 static void print_range(const struct tw_option *row, char *out, size_t room)
 {
-	const double top = ceiling_of(row->type);
+	const double most = kinds[row->type].top, top = most > 0 ? most : DBL_MAX;
 	char low[64], high[64];
 
 	snprintf(out, room, "%s", "");
@@ -626,18 +596,17 @@ static const char *example_of(const struct tw_option *row, const char *usual)
 	return NULL;
 }
 
-static void accepts_measure(const struct tw_option *row, const char *what, const char *usual,
-			    char *out, size_t room)
+static void accepts_measure(const struct tw_option *row, const char *range, char *out, size_t room)
 {
-	const char *example = example_of(row, usual);
-	char range[160], bound[64];
+	const char *example = example_of(row, kinds[row->type].usual);
+	char bound[64];
 
-	print_range(row, range, sizeof range);
 	if (!example) {
 		print_bound(row, row->min > 0 ? row->min : row->max, bound, sizeof bound);
 		example = bound;
 	}
-	snprintf(out, room, "%s%s with a unit, such as %s", what, range, example);
+	snprintf(out, room, "%s%s with a unit, such as %s", kinds[row->type].accepts, range,
+		 example);
 }
 
 static void accepts_choice(const struct tw_option *row, char *out, size_t room)
@@ -653,50 +622,15 @@ void tw_option_accepts(const struct tw_option *row, char *out, size_t room)
 	char range[160];
 
 	print_range(row, range, sizeof range);
-	switch (row->type) {
-	case TW_BOOL:
-		snprintf(out, room, "true or false");
-		break;
-	case TW_U32:
-		snprintf(out, room, "a whole number%s", *range ? range : " from 0 to 4294967295");
-		break;
-	case TW_U64:
-		snprintf(out, room, "a whole number%s", range);
-		break;
-	case TW_F32:
-	case TW_F64:
-		snprintf(out, room, "a number%s", range);
-		break;
-	case TW_TIME:
-		accepts_measure(row, "a time", "100us", out, room);
-		break;
-	case TW_SIZE:
-		accepts_measure(row, "a size", "64MiB", out, room);
-		break;
-	case TW_BITS:
-		accepts_measure(row, "a bandwidth", "10Gbit/s", out, room);
-		break;
-	case TW_EPOCHS:
-		accepts_measure(row, "a number of epochs", "0.2 epochs", out, room);
-		break;
-	case TW_CHOICE:
+	if (row->type == TW_U32 && !*range)
+		snprintf(range, sizeof range, " from 0 to 4294967295");
+	if (units_of(row->type))
+		accepts_measure(row, range, out, room);
+	else if (row->type == TW_CHOICE)
 		accepts_choice(row, out, room);
-		break;
-	case TW_TEXT:
-		snprintf(out, room, "text");
-		break;
-	case TW_WORDS:
-		snprintf(out, room, "a word, or a list of words");
-		break;
-	case TW_F64S:
-		snprintf(out, room, "a list of numbers%s such as %s", range,
+	else
+		snprintf(out, room, kinds[row->type].accepts, range,
 			 row->min < 1 ? "[0.1, 1]" : "[2, 1]");
-		break;
-	case TW_EXTENT:
-		snprintf(out, room, "height and width%s, such as 5x5, or one number for both",
-			 range);
-		break;
-	}
 }
 
 #define NAME_MOST 64

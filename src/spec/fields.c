@@ -630,39 +630,19 @@ enum tw_status tw_field_set(const struct tw_option *row, void *base, const char 
 	return tw_fail(why, st, "%s%s", reason, may_be_none(row) ? ", or none" : "");
 }
 
-static const char *list_text(const struct tw_f64s *list, struct tw_arena *keep)
-{
-	static const struct tw_option one = { .name = "", .type = TW_F64 };
-	const size_t room = list->count * 32 + 3;
-	char *text = tw_arena_get(keep, room);
-	size_t n = 0;
-
-	if (!text)
-		return NULL;
-	text[n++] = '[';
-	for (size_t k = 0; k < list->count; k++) {
-		if (k) {
-			memcpy(text + n, ", ", 2);
-			n += 2;
-		}
-		tw_option_text(&one, &list->at[k], text + n, room - n);
-		n += strlen(text + n);
-	}
-	text[n] = ']';
-	return text;
-}
-
 const char *tw_field_text(const struct tw_option *row, const void *base, struct tw_arena *keep)
 {
 	const void *at = (const char *)base + row->offset;
-	char text[300];
+	const bool list = row->type == TW_F64S;
+	const size_t room = list ? ((const struct tw_f64s *)at)->count * 32 + 3 : 300;
+	char *text;
 
-	if (row->type == TW_F64S)
-		return list_text(at, keep);
 	if (may_be_none(row) && isnan(*(const double *)at))
 		return "none";
-	tw_option_text(row, base, text, sizeof text);
-	return tw_arena_text(keep, text);
+	text = tw_arena_get(keep, room);
+	if (text)
+		tw_option_text(row, base, text, room);
+	return text;
 }
 
 bool tw_field_is_length(const char *path)
