@@ -187,20 +187,13 @@ static uint64_t steps_in(const struct tw_gauges *g, uint32_t count)
 static bool first_of(const struct tw_gauges *g, struct gauge_shard *h, struct gauge_slot *s,
 		     const struct tw_note *n)
 {
-	if (g->plan->gate->traits & TW_GATE_LOCKFREE) {
-		if (s->one_shard == n->shard && s->one_incarnation == n->incarnation &&
-		    s->one_seq == n->seq)
-			return false;
-		s->one_shard = n->shard;
-		s->one_incarnation = n->incarnation;
-		s->one_seq = n->seq;
-		return true;
-	}
-	if (h->one_slot == n->slot && h->one_incarnation == n->incarnation && h->one_seq == n->seq)
+	const bool lockfree = g->plan->gate->traits & TW_GATE_LOCKFREE;
+	const uint32_t who = lockfree ? n->shard : n->slot;
+	struct gauge_one *one = lockfree ? &s->one : &h->one;
+
+	if (one->who == who && one->incarnation == n->incarnation && one->seq == n->seq)
 		return false;
-	h->one_slot = n->slot;
-	h->one_incarnation = n->incarnation;
-	h->one_seq = n->seq;
+	*one = (struct gauge_one){ who, n->incarnation, n->seq };
 	return true;
 }
 
@@ -308,8 +301,9 @@ static void forget_numbers(struct tw_gauges *g)
 	for (uint32_t k = 0; k < g->plan->crew.workers; k++) {
 		struct gauge_slot *s = &g->slot[k];
 
-		s->incarnation = s->one_incarnation = 0;
-		s->seq = s->one_seq = 0;
+		s->one = (struct gauge_one){ 0 };
+		s->incarnation = 0;
+		s->seq = 0;
 	}
 }
 
@@ -320,8 +314,7 @@ static void hosted(struct tw_gauges *g, const struct tw_note *n)
 
 	if (!h)
 		return;
-	h->one_incarnation = 0;
-	h->one_seq = 0;
+	h->one = (struct gauge_one){ 0 };
 	h->samples = g->f.applied_samples;
 	h->steps = g->f.applied_steps;
 	h->refused = g->f.refused;

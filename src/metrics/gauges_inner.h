@@ -8,6 +8,12 @@
 
 #include <pthread.h>
 
+/* A contribution: of this slot, or for this shard. */
+struct gauge_one {
+	uint32_t who, incarnation;
+	uint64_t seq;
+};
+
 /* A worker, by its slot. */
 struct gauge_slot {
 	bool seen;            /* it did something, or a view named it */
@@ -21,15 +27,12 @@ struct gauge_slot {
 	double last, sum;     /* seconds between steps */
 	uint64_t steps;       /* in sum */
 	float owes;           /* norm of its residual after its newest contribution */
-	uint32_t one_shard;   /* lock-free: the contribution last counted */
-	uint32_t one_incarnation;
-	uint64_t one_seq;
+	struct gauge_one one; /* lock-free: the contribution last counted */
 };
 
 struct gauge_shard {
 	bool seen;
-	uint32_t one_slot, one_incarnation; /* the contribution last counted */
-	uint64_t one_seq;
+	struct gauge_one one; /* the contribution last counted */
 	uint64_t updates, steps, samples, refused, dropped;
 	uint64_t pushes, own_steps, skipped, cached;
 };

@@ -51,13 +51,13 @@ static struct page_facts facts_of(const struct gauge_picture *g)
 	return x;
 }
 
-#define FACT(field, kind, line, ...)                                                               \
+#define FACT(s, field, kind, line, ...)                                                            \
 	{                                                                                          \
-		.name = line, .metric = line, .offset = offsetof(struct page_facts, field),        \
-		.type = kind, .help = __VA_ARGS__                                                  \
+		.name = line, .metric = line, .offset = offsetof(s, field), .type = kind,          \
+		.help = __VA_ARGS__                                                                \
 	}
-#define COUNTER(field, ...) FACT(field, TW_COUNT, __VA_ARGS__)
-#define GAUGE(field, ...)   FACT(field, TW_REAL, __VA_ARGS__)
+#define COUNTER(field, ...) FACT(struct page_facts, field, TW_COUNT, __VA_ARGS__)
+#define GAUGE(field, ...)   FACT(struct page_facts, field, TW_REAL, __VA_ARGS__)
 #define KNOWN(field)        .known = offsetof(struct page_facts, field)
 
 static const struct tw_figure training[] = {
@@ -125,14 +125,18 @@ static const struct tw_figure residuals[] = {
 	{ .name = NULL },
 };
 
+static bool is_known(const struct tw_figure *f, const void *base)
+{
+	return !f->known || *((const bool *)base + f->known);
+}
+
 static void figures(struct tw_page *p, const struct tw_figure *rows, const void *base)
 {
 	for (const struct tw_figure *f = rows; f->name; f++)
 		if (f->metric && tw_figure_is_counter(f))
 			tw_page_counter(p, f->metric, f->help, tw_figure_count(f, base));
 		else if (f->metric)
-			tw_page_gauge(p, f->metric, f->help,
-				      !f->known || *((const bool *)base + f->known),
+			tw_page_gauge(p, f->metric, f->help, is_known(f, base),
 				      tw_figure_real(f, base));
 }
 
@@ -207,123 +211,141 @@ static void bytes(struct tw_page *p, const struct gauge_picture *g)
 	tw_page_labelled_count(p, values, TW_LABELS({ "stage", "sent" }), g->f.values_sent);
 }
 
-/* --- workers, peers, waits ------------------------------------------------------------------- */
+/* --- workers, peers, cells ------------------------------------------------------------------- */
 
-enum worker_figure { UP, HEARD, LAST, MEAN };
+struct worker_facts {
+	double up, heard, last, mean;
+	bool seen, named, stepped;
+};
 
-static bool worker_figure(const struct gauge_picture *g, size_t k, enum worker_figure what,
-			  double *out)
+static const struct tw_figure worker_figures[] = {
+#define WORKER(field, has, ...)                                                                    \
+	FACT(struct worker_facts, field, TW_REAL, __VA_ARGS__,                                     \
+	     .known = offsetof(struct worker_facts, has))
+	WORKER(up, seen, "thalweg_worker_up", "1 while the worker is in the cluster."),
+	WORKER(heard, named, "thalweg_worker_last_heard_seconds",
+	       "Seconds since the last message from the worker."),
+	WORKER(last, stepped, "thalweg_worker_step_seconds", "Duration of the worker's last step."),
+	WORKER(mean, stepped, "thalweg_worker_step_seconds_mean",
+	       "Mean duration of the worker's steps."),
+	{ .name = NULL },
+};
+
+struct peer_facts {
+	double up, suspect, heard;
+	uint64_t sent, received;
+};
+
+static const struct tw_figure peer_figures[] = {
+#define PEER(field, kind, ...) FACT(struct peer_facts, field, kind, __VA_ARGS__)
+	PEER(up, TW_REAL, "thalweg_peer_up", "1 while the peer is connected."),
+	PEER(suspect, TW_REAL, "thalweg_peer_suspect",
+	     "1 while the peer is suspect: silent for cluster.suspect, or disconnected."),
+	PEER(heard, TW_REAL, "thalweg_peer_last_heard_seconds",
+	     "Seconds since the last message from the peer."),
+	PEER(sent, TW_COUNT, "thalweg_peer_bytes_sent_total", "Bytes sent to the peer."),
+	PEER(received, TW_COUNT, "thalweg_peer_bytes_received_total",
+	     "Bytes received from the peer."),
+	{ .name = NULL },
+};
+
+/* One of several that each have the same figures, and the labels that tell them apart. */
+struct item {
+	char number[3][24];
+	struct tw_label label[5];
+	union {
+		struct worker_facts worker;
+		struct peer_facts peer;
+		struct tw_stage_work work;
+	} facts;
+};
+
+static const char *number(struct item *x, size_t k, size_t n)
+{
+	snprintf(x->number[k], sizeof x->number[k], "%zu", n);
+	return x->number[k];
+}
+
+static void worker_at(const struct gauge_picture *g, size_t k, struct item *x)
 {
 	const struct gauge_slot *s = &g->slot[k];
+	const struct gauge_peer *e = g->of[k];
 
-	switch (what) {
-	case UP:
-		*out = tw_gauges_up(g, k);
-		return s->seen || g->of[k];
-	case HEARD:
-		*out = g->of[k] ? gauge_seconds(g->clock - g->of[k]->heard) : 0.0;
-		return g->of[k] != NULL;
-	case LAST:
-		*out = s->last;
-		return s->steps > 0;
-	default:
-		*out = s->steps ? s->sum / (double)s->steps : 0.0;
-		return s->steps > 0;
-	}
+	x->label[0] = (struct tw_label){ "worker", number(x, 0, k) };
+	x->label[1] = (struct tw_label){ "host", e ? e->p.host : g->host };
+	x->facts.worker = (struct worker_facts){
+		.up = tw_gauges_up(g, k),
+		.heard = e ? gauge_seconds(g->clock - e->heard) : 0.0,
+		.last = s->last,
+		.mean = s->steps ? s->sum / (double)s->steps : 0.0,
+		.seen = s->seen || e,
+		.named = e,
+		.stepped = s->steps > 0,
+	};
 }
 
-static void workers(struct tw_page *p, const struct gauge_picture *g)
+static void peer_at(const struct gauge_picture *g, size_t k, struct item *x)
 {
-	static const struct {
-		const char *name, *help;
-	} row[] = {
-		[UP] = { "thalweg_worker_up", "1 while the worker is in the cluster." },
-		[HEARD] = { "thalweg_worker_last_heard_seconds", "Seconds since the last message "
-								 "from the worker." },
-		[LAST] = { "thalweg_worker_step_seconds", "Duration of the worker's last step." },
-		[MEAN] = { "thalweg_worker_step_seconds_mean",
-			   "Mean duration of the worker's steps." },
-	};
-	char worker[24];
-	double x;
+	static const char *const roles[TW_ROLES] = { "master", "server", "shard", "worker" };
+	const struct gauge_peer *e = &g->peer[k];
+	const bool known = (unsigned)e->p.role < TW_ROLES;
 
-	for (int what = UP; what <= MEAN; what++) {
-		tw_page_head(p, row[what].name, "gauge", row[what].help);
-		for (size_t k = 0; k < g->slots; k++) {
-			if (!worker_figure(g, k, (enum worker_figure)what, &x))
-				continue;
-			snprintf(worker, sizeof worker, "%zu", k);
-			tw_page_labelled_number(
-				p, row[what].name,
-				TW_LABELS({ "worker", worker },
-					  { "host", g->of[k] ? g->of[k]->p.host : g->host }),
-				x);
+	x->label[0] = (struct tw_label){ "peer", e->p.name };
+	x->label[1] = (struct tw_label){ "host", e->p.host };
+	x->label[2] = (struct tw_label){ "role", known ? roles[e->p.role] : "unknown" };
+	x->label[3] = (struct tw_label){ "node", number(x, 0, e->p.node) };
+	x->facts.peer = (struct peer_facts){ e->p.connected, e->p.suspect,
+					     gauge_seconds(g->clock - e->heard), e->p.bytes_sent,
+					     e->p.bytes_received };
+}
+
+static void cell_at(const struct gauge_picture *g, size_t k, struct item *x)
+{
+	const uint32_t cells = tw_plan_cells(g->plan);
+	const uint32_t slot = (uint32_t)k / cells, cell = (uint32_t)k % cells;
+
+	x->label[0] = (struct tw_label){ "worker", number(x, 0, slot) };
+	x->label[1] = (struct tw_label){ "stage", number(x, 1, tw_plan_stage_of(g->plan, cell)) };
+	x->label[2] = (struct tw_label){ "lane", number(x, 2, tw_plan_lane_of(g->plan, cell)) };
+	x->facts.work = tw_stage_figures_of(g->stages, slot, cell).work;
+}
+
+/* Counts are exact, however large. */
+static void put_figure(struct tw_page *p, const struct tw_figure *f, const struct tw_label *label,
+		       const void *base)
+{
+	if (f->type <= TW_COUNT32)
+		tw_page_labelled_count(p, f->metric, label, tw_figure_count(f, base));
+	else
+		tw_page_labelled_number(p, f->metric, label, tw_figure_real(f, base));
+}
+
+static void each(struct tw_page *p, const struct tw_figure *rows, const struct gauge_picture *g,
+		 size_t items,
+		 void (*item_at)(const struct gauge_picture *g, size_t k, struct item *x))
+{
+	for (const struct tw_figure *f = rows; f->name; f++) {
+		if (!f->metric)
+			continue;
+		tw_page_head(p, f->metric, tw_figure_is_counter(f) ? "counter" : "gauge", f->help);
+		for (size_t k = 0; k < items; k++) {
+			struct item x = { .label = { { NULL } } };
+
+			item_at(g, k, &x);
+			if (is_known(f, &x.facts))
+				put_figure(p, f, x.label, &x.facts);
 		}
 	}
 }
 
-static const char *role_name(enum tw_role role)
+static void stages(struct tw_page *p, const struct gauge_picture *g)
 {
-	static const char *const names[TW_ROLES] = { "master", "server", "shard", "worker" };
-
-	return (unsigned)role < TW_ROLES ? names[role] : "unknown";
-}
-
-enum peer_figure { PEER_UP, PEER_SUSPECT, PEER_HEARD, PEER_SENT, PEER_RECEIVED };
-
-static double peer_figure(const struct gauge_picture *g, const struct gauge_peer *e,
-			  enum peer_figure what)
-{
-	switch (what) {
-	case PEER_UP:
-		return e->p.connected;
-	case PEER_SUSPECT:
-		return e->p.suspect;
-	case PEER_HEARD:
-		return gauge_seconds(g->clock - e->heard);
-	case PEER_SENT:
-		return (double)e->p.bytes_sent;
-	default:
-		return (double)e->p.bytes_received;
-	}
-}
-
-static void peers(struct tw_page *p, const struct gauge_picture *g)
-{
-	static const struct {
-		const char *name, *type, *help;
-	} row[] = {
-		[PEER_UP] = { "thalweg_peer_up", "gauge", "1 while the peer is connected." },
-		[PEER_SUSPECT] = { "thalweg_peer_suspect", "gauge",
-				   "1 while the peer is suspect: silent for cluster.suspect, "
-				   "or disconnected." },
-		[PEER_HEARD] = { "thalweg_peer_last_heard_seconds", "gauge",
-				 "Seconds since the last message from the peer." },
-		[PEER_SENT] = { "thalweg_peer_bytes_sent_total", "counter",
-				"Bytes sent to the peer." },
-		[PEER_RECEIVED] = { "thalweg_peer_bytes_received_total", "counter",
-				    "Bytes received from the peer." },
-	};
-	char node[16];
-
-	for (int what = PEER_UP; what <= PEER_RECEIVED; what++) {
-		tw_page_head(p, row[what].name, row[what].type, row[what].help);
-		for (size_t k = 0; k < g->peers; k++) {
-			const struct gauge_peer *e = &g->peer[k];
-
-			snprintf(node, sizeof node, "%u", e->p.node);
-			tw_page_labelled(p, row[what].name,
-					 TW_LABELS({ "peer", e->p.name }, { "host", e->p.host },
-						   { "role", role_name(e->p.role) },
-						   { "node", node }));
-			if (what >= PEER_SENT)
-				tw_page_put_count(p, what == PEER_SENT ? e->p.bytes_sent
-								       : e->p.bytes_received);
-			else
-				tw_page_put_number(p, peer_figure(g, e, (enum peer_figure)what));
-			tw_page_put(p, "\n");
-		}
-	}
+	if (!g->stages)
+		return;
+	tw_page_gauge(p, "thalweg_pipeline_idle_ratio",
+		      "Share of the time in which the nodes of workers did not compute.", true,
+		      tw_stage_figures_bubble(g->stages));
+	each(p, tw_work_figures, g, g->cells, cell_at);
 }
 
 static void waits(struct tw_page *p, const struct gauge_picture *g)
@@ -340,39 +362,6 @@ static void waits(struct tw_page *p, const struct gauge_picture *g)
 			p, "thalweg_waits",
 			TW_LABELS({ "who", w->who }, { "whom", w->whom }, { "why", w->why }),
 			gauge_seconds(g->clock - w->since));
-	}
-}
-
-/* --- stages ---------------------------------------------------------------------------------- */
-
-static void stages(struct tw_page *p, const struct gauge_picture *g)
-{
-	const uint32_t cells = g->plan ? tw_plan_cells(g->plan) : 0;
-
-	if (!g->stages)
-		return;
-	tw_page_gauge(p, "thalweg_pipeline_idle_ratio",
-		      "Share of the time in which the nodes of workers did not compute.", true,
-		      tw_stage_figures_bubble(g->stages));
-	for (const struct tw_figure *f = tw_work_figures; f->name; f++) {
-		if (!f->metric)
-			continue;
-		tw_page_head(p, f->metric, tw_figure_is_counter(f) ? "counter" : "gauge", f->help);
-		for (uint32_t k = 0; k < g->plan->crew.workers * cells; k++) {
-			const struct tw_stage_note n =
-				tw_stage_figures_of(g->stages, k / cells, k % cells);
-			const uint32_t s = tw_plan_stage_of(g->plan, k % cells);
-			const uint32_t l = tw_plan_lane_of(g->plan, k % cells);
-			char worker[16], stage[16], lane[16];
-
-			snprintf(worker, sizeof worker, "%u", k / cells);
-			snprintf(stage, sizeof stage, "%u", s);
-			snprintf(lane, sizeof lane, "%u", l);
-			tw_page_labelled_number(p, f->metric,
-						TW_LABELS({ "worker", worker }, { "stage", stage },
-							  { "lane", lane }),
-						tw_figure_real(f, &n.work));
-		}
 	}
 }
 
@@ -405,8 +394,8 @@ enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 	figures(&p, tw_result_figures, &(struct tw_ran){ .totals.tally = g.tally });
 	stages(&p, &g);
 	bytes(&p, &g);
-	workers(&p, &g);
-	peers(&p, &g);
+	each(&p, worker_figures, &g, g.slots, worker_at);
+	each(&p, peer_figures, &g, g.peers, peer_at);
 	waits(&p, &g);
 	tw_gauges_picture_release(&g);
 	if (p.failed) {

@@ -95,7 +95,7 @@ void tw_page_gauge(struct tw_page *p, const char *name, const char *help, bool k
 	tw_page_put(p, "\n");
 }
 
-void tw_page_labelled(struct tw_page *p, const char *name, const struct tw_label *label)
+static void labelled(struct tw_page *p, const char *name, const struct tw_label *label)
 {
 	tw_page_put(p, name);
 	for (int k = 0; label[k].name; k++) {
@@ -111,7 +111,7 @@ void tw_page_labelled(struct tw_page *p, const char *name, const struct tw_label
 void tw_page_labelled_number(struct tw_page *p, const char *name, const struct tw_label *label,
 			     double x)
 {
-	tw_page_labelled(p, name, label);
+	labelled(p, name, label);
 	tw_page_put_number(p, x);
 	tw_page_put(p, "\n");
 }
@@ -119,7 +119,7 @@ void tw_page_labelled_number(struct tw_page *p, const char *name, const struct t
 void tw_page_labelled_count(struct tw_page *p, const char *name, const struct tw_label *label,
 			    uint64_t n)
 {
-	tw_page_labelled(p, name, label);
+	labelled(p, name, label);
 	tw_page_put_count(p, n);
 	tw_page_put(p, "\n");
 }

@@ -38,8 +38,7 @@ void tw_page_head(struct tw_page *p, const char *name, const char *type, const c
 void tw_page_counter(struct tw_page *p, const char *name, const char *help, uint64_t n);
 /* A figure that is not known has no sample. */
 void tw_page_gauge(struct tw_page *p, const char *name, const char *help, bool known, double x);
-/* The name and the labels, up to the first without a name; the value is put after it. */
-void tw_page_labelled(struct tw_page *p, const char *name, const struct tw_label *label);
+/* The name and the labels, up to the first without a name, and the value. */
 void tw_page_labelled_number(struct tw_page *p, const char *name, const struct tw_label *label,
 			     double x);
 void tw_page_labelled_count(struct tw_page *p, const char *name, const struct tw_label *label,
