@@ -6,6 +6,7 @@
 #include "checkpoint/model_card.h"
 
 #include "base/base64.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,11 +30,6 @@ static bool has_network(const struct tw_card *c)
 }
 
 /* --- writing --- */
-
-static json_t *whole(uint64_t n)
-{
-	return json_integer((json_int_t)n);
-}
 
 static json_t *names(const char *const *list, size_t n)
 {
@@ -92,13 +88,13 @@ static json_t *input_of(const struct tw_data *d)
 	char separator[2] = { d->names.separator, '\0' };
 
 	for (uint32_t k = 0; k < d->rank; k++)
-		json_array_append_new(shape, whole(d->shape[k]));
+		json_array_append_new(shape, tw_json_count(d->shape[k]));
 	o = json_pack("{s:o, s:s}", "shape", shape, "values", kinds[d->kind]);
 	if (o && d->names.column)
 		json_object_set_new(o, "columns", names(d->names.column, d->features));
 	if (o && d->names.separator) {
 		json_object_set_new(o, "separator", json_string(separator));
-		json_object_set_new(o, "label_column", whole(d->names.place));
+		json_object_set_new(o, "label_column", tw_json_count(d->names.place));
 	}
 	return o;
 }

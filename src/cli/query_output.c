@@ -44,6 +44,13 @@ const char *tw_query_shape(const json_t *list, char out[100])
 	return out;
 }
 
+const char *tw_query_text(const json_t *o, const char *name)
+{
+	const char *text = json_string_value(json_object_get(o, name));
+
+	return text ? text : "-";
+}
+
 bool tw_query_is_job(const char *path)
 {
 	const char *dot = strrchr(path, '.');

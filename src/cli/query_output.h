@@ -14,6 +14,8 @@ int tw_query_show(json_t *o, bool json, void (*print)(const json_t *o));
 const char *tw_query_bytes(double bytes, char out[24]);
 /* "3x28x28" of a list of numbers. */
 const char *tw_query_shape(const json_t *list, char out[100]);
+/* The text of a field, "-" where there is none. */
+const char *tw_query_text(const json_t *o, const char *name);
 /* Is it the name of a job file: -, *.yaml or *.yml? */
 bool tw_query_is_job(const char *path);
 

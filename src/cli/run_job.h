@@ -24,12 +24,13 @@ struct tw_work_flags {
 #define TW_WORK_FLAGS(run_help)                                                                    \
 	TW_FLAG_MANY(struct tw_work_flags, set, "set", "PATH=VALUE",                               \
 		     "override a field of the job: update.rate=0.05; may be repeated"),            \
-		TW_FLAG(struct tw_work_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,          \
-			"print the result as one JSON object"),                                    \
-		TW_FLAG(struct tw_work_flags, explain, "explain", TW_BOOL, "false", NULL, 0, 0,    \
-			"print the job with every preset and default spelled out, and exit"),      \
+		TW_SWITCH(struct tw_work_flags, json, "json",                                      \
+			  "print the result as one JSON object"),                                  \
+		TW_SWITCH(struct tw_work_flags, explain, "explain",                                \
+			  "print the job with every preset and default spelled out, and exit"),    \
 		TW_FLAG(struct tw_work_flags, run, "run", TW_TEXT, "", "DIR", 0, 0, run_help),     \
-		TW_FLAG(struct tw_work_flags, again, "again", TW_BOOL, "false", NULL, 0, 0,        \
+		TW_SWITCH(                                                                         \
+			struct tw_work_flags, again, "again",                                      \
 			"start over in a run directory that holds a finished run or another job"), \
 		TW_FLAG(struct tw_work_flags, checkpoints, "checkpoints", TW_U64, "0", "N", 0,     \
 			1e15, "stop with exit code 75 after this many checkpoints; 0: never"),     \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* summary.c - results on stdout: as JSON, or as a few aligned lines for people. */
 #include "cli/summary.h"
+#include "base/json.h"
 #include "run/result.h"
 
 #include <math.h>
@@ -15,11 +16,6 @@ void tw_print_json(const json_t *object)
 }
 
 /* --- a run --- */
-
-static double number(const json_t *r, const char *name)
-{
-	return json_number_value(json_object_get(r, name));
-}
 
 /* A whole number as it is, however large: not by way of a double. */
 static const char *whole(const json_t *r, const char *name, char out[24])
@@ -82,10 +78,11 @@ static void goal(const json_t *g)
 		printf("not reached\n");
 		return;
 	}
-	printf("reached after %.4g epochs, %.6g updates, %.4g s: loss %.6g", number(g, "epochs"),
-	       number(g, "updates"), number(g, "seconds"), number(g, "loss"));
+	printf("reached after %.4g epochs, %.6g updates, %.4g s: loss %.6g",
+	       tw_number_at(g, "epochs"), tw_number_at(g, "updates"), tw_number_at(g, "seconds"),
+	       tw_number_at(g, "loss"));
 	if (json_is_number(json_object_get(g, "accuracy")))
-		printf(", accuracy %.4g", number(g, "accuracy"));
+		printf(", accuracy %.4g", tw_number_at(g, "accuracy"));
 	putchar('\n');
 }
 
@@ -97,8 +94,8 @@ static void optimiser(const json_t *o)
 		return;
 	line("optimiser");
 	printf("%s iterations, %s evaluations: loss %.9g, gradient %.3g; %s\n",
-	       whole(o, "iterations", a), whole(o, "evaluations", b), number(o, "loss"),
-	       number(o, "gradient"), json_string_value(json_object_get(o, "ended")));
+	       whole(o, "iterations", a), whole(o, "evaluations", b), tw_number_at(o, "loss"),
+	       tw_number_at(o, "gradient"), tw_text_at(o, "ended"));
 }
 
 static void pipeline(const json_t *o)
@@ -110,17 +107,16 @@ static void pipeline(const json_t *o)
 	if (!json_is_object(o))
 		return;
 	json_array_foreach(json_object_get(o, "cells"), k, cell) memory =
-		fmax(memory, number(cell, "memory_bytes"));
+		fmax(memory, tw_number_at(cell, "memory_bytes"));
 	line("pipeline");
 	if (json_is_null(json_object_get(o, "bubble"))) { /* other processes know it */
-		printf("%s, %.0f stages\n", json_string_value(json_object_get(o, "schedule")),
-		       number(o, "stages"));
+		printf("%s, %.0f stages\n", tw_text_at(o, "schedule"), tw_number_at(o, "stages"));
 		return;
 	}
 	printf("%s, %.0f stages: idle %.3g %%, at most %.3g MB of versions and activations in a "
 	       "node\n",
-	       json_string_value(json_object_get(o, "schedule")), number(o, "stages"),
-	       100 * number(o, "bubble"), memory / 1e6);
+	       tw_text_at(o, "schedule"), tw_number_at(o, "stages"),
+	       100 * tw_number_at(o, "bubble"), memory / 1e6);
 }
 
 void tw_print_summary(const json_t *r)
@@ -129,40 +125,39 @@ void tw_print_summary(const json_t *r)
 	char a[24], b[24], c[24];
 
 	line("strategy");
-	printf("%s, %s workers, %s parameters, seed %s\n",
-	       json_string_value(json_object_get(r, "strategy")), whole(r, "workers", a),
-	       whole(r, "parameters", b), whole(r, "seed", c));
+	printf("%s, %s workers, %s parameters, seed %s\n", tw_text_at(r, "strategy"),
+	       whole(r, "workers", a), whole(r, "parameters", b), whole(r, "seed", c));
 	figure(r, "loss", "loss");
 	if (json_is_number(json_object_get(r, "accuracy")))
 		figure(r, "accuracy", "accuracy");
 	goal(json_object_get(r, "goal"));
 	line("work");
-	printf("%.4g epochs", number(r, "epochs_applied"));
-	if (fabs(number(r, "epochs") - number(r, "epochs_applied")) > 5e-4)
-		printf(" applied of %.4g dealt", number(r, "epochs"));
-	printf(", %s steps, %.6g updates, %s samples\n", whole(r, "steps", a), number(r, "updates"),
-	       whole(r, "samples", b));
+	printf("%.4g epochs", tw_number_at(r, "epochs_applied"));
+	if (fabs(tw_number_at(r, "epochs") - tw_number_at(r, "epochs_applied")) > 5e-4)
+		printf(" applied of %.4g dealt", tw_number_at(r, "epochs"));
+	printf(", %s steps, %.6g updates, %s samples\n", whole(r, "steps", a),
+	       tw_number_at(r, "updates"), whole(r, "samples", b));
 	optimiser(json_object_get(r, "optimiser"));
 	pipeline(json_object_get(r, "pipeline"));
 	line("time");
-	printf("%.3g s, %.4g samples/s", number(r, "seconds"), number(r, "samples_per_second"));
+	printf("%.3g s, %.4g samples/s", tw_number_at(r, "seconds"),
+	       tw_number_at(r, "samples_per_second"));
 	if (json_object_get(r, "virtual_seconds"))
-		printf("; %.6g virtual seconds, %s events", number(r, "virtual_seconds"),
+		printf("; %.6g virtual seconds, %s events", tw_number_at(r, "virtual_seconds"),
 		       whole(r, "events", a));
 	putchar('\n');
 	line("staleness");
-	printf("mean %.4g, max %s\n", number(staleness, "mean"), whole(staleness, "max", a));
+	printf("mean %.4g, max %s\n", tw_number_at(staleness, "mean"), whole(staleness, "max", a));
 	troubles(r);
-	if (json_integer_value(json_object_get(r, "restarts")) > 0) {
+	if (tw_whole_at(r, "restarts") > 0) {
 		line("restarts");
 		printf("%s after divergences, update.rate is %.6g\n", whole(r, "restarts", a),
-		       number(r, "rate"));
+		       tw_number_at(r, "rate"));
 	}
 	if (json_is_string(json_object_get(r, "parameters_digest"))) { /* it came to its end */
 		line("digest");
-		printf("%s (%s, %s)\n", json_string_value(json_object_get(r, "parameters_digest")),
-		       json_string_value(json_object_get(r, "evaluated")),
-		       json_string_value(json_object_get(r, "isa")));
+		printf("%s (%s, %s)\n", tw_text_at(r, "parameters_digest"),
+		       tw_text_at(r, "evaluated"), tw_text_at(r, "isa"));
 	}
 	if (json_is_string(json_object_get(r, "checkpoint")))
 		figure(r, "checkpoint", "checkpoint");
@@ -170,7 +165,7 @@ void tw_print_summary(const json_t *r)
 
 void tw_print_joined(const json_t *r)
 {
-	const char *role = json_string_value(json_object_get(r, "role"));
+	const char *role = tw_text_at(r, "role");
 	const bool left = json_is_true(json_object_get(r, "left"));
 	char a[24], b[24];
 
@@ -204,14 +199,14 @@ void tw_print_cases(const json_t *result)
 	{
 		const json_t *ratio = json_object_get(c, "ratio");
 
-		printf("%-20s", json_string_value(json_object_get(c, "name")));
+		printf("%-20s", tw_text_at(c, "name"));
 		cell(json_object_get(c, "value"));
 		cell(json_object_get(c, "floor"));
 		if (json_is_number(ratio))
 			printf(" %8.3f", json_number_value(ratio));
 		else
 			printf(" %8s", "-");
-		printf("  %s\n", json_string_value(json_object_get(c, "unit")));
+		printf("  %s\n", tw_text_at(c, "unit"));
 	}
 }
 
@@ -231,11 +226,10 @@ void tw_print_against(const json_t *rows, size_t runs, const char *file)
 		if (json_is_number(low))
 			snprintf(interval, sizeof interval, "%.3f to %.3f", json_number_value(low),
 				 json_number_value(high));
-		printf("%-24s %-6s", json_string_value(json_object_get(r, "name")),
-		       json_string_value(json_object_get(r, "figure")));
+		printf("%-24s %-6s", tw_text_at(r, "name"), tw_text_at(r, "figure"));
 		cell(json_object_get(r, "saved"));
 		cell(json_object_get(r, "now"));
-		printf(" %8.3f  %-16s %s\n", json_number_value(json_object_get(r, "times")),
-		       interval, json_string_value(json_object_get(r, "verdict")));
+		printf(" %8.3f  %-16s %s\n", tw_number_at(r, "times"), interval,
+		       tw_text_at(r, "verdict"));
 	}
 }

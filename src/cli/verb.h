@@ -48,6 +48,8 @@ struct tw_flag {
 		.option = TW_OPTION_AS(s, field, key, TW_BOOL, "false", NULL, 0, 0, help_),        \
 		.letter = letter_                                                                  \
 	}
+/* It takes no value: it is there or not. */
+#define TW_SWITCH(s, field, key, help_) TW_FLAG_SHORT(s, field, key, 0, help_)
 #define TW_FLAG_END                                                                                \
 	{                                                                                          \
 		.option = TW_OPTION_END                                                            \

@@ -53,7 +53,7 @@ static const json_t *row_called(const json_t *report, const char *label)
 
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
-		if (strcmp(tw_report_string(row, "label"), label) == 0)
+		if (strcmp(tw_text_at(row, "label"), label) == 0)
 			return row;
 	}
 	return NULL;
@@ -78,10 +78,10 @@ static const char *amount(const struct tw_measure_kind *m, const json_t *a, bool
 			  size_t room)
 {
 	const bool percent = m->unit == TW_UNIT_PERCENT;
-	const double d = tw_report_number(a, "difference");
+	const double d = tw_real_at(a, "difference");
 
 	snprintf(out, room, "%s", bare ? "" : d < 0 ? "-" : "+");
-	tw_spread_text(m->unit, fabs(d), tw_report_number(a, "half"), percent, out + strlen(out),
+	tw_spread_text(m->unit, fabs(d), tw_real_at(a, "half"), percent, out + strlen(out),
 		       room - strlen(out));
 	if (percent)
 		snprintf(out + strlen(out), room - strlen(out), " points");
@@ -90,7 +90,7 @@ static const char *amount(const struct tw_measure_kind *m, const json_t *a, bool
 
 static const char *verdict_of(const json_t *row, const char *against)
 {
-	return tw_report_string(json_object_get(row, against), "verdict");
+	return tw_text_at(json_object_get(row, against), "verdict");
 }
 
 /* " (accuracy 97 %)" behind "time to target". */
@@ -101,30 +101,29 @@ static void target_text(const json_t *report, char *out, size_t room)
 	*out = '\0';
 	if (tw_report_measure(report) != TW_MEASURE_TIME_TO_TARGET)
 		return;
-	if (!isnan(tw_report_number(target, "accuracy")))
-		snprintf(out, room, " (accuracy %.4g %%)",
-			 100 * tw_report_number(target, "accuracy"));
+	if (!isnan(tw_real_at(target, "accuracy")))
+		snprintf(out, room, " (accuracy %.4g %%)", 100 * tw_real_at(target, "accuracy"));
 	else
-		snprintf(out, room, " (loss %.4g)", tw_report_number(target, "loss"));
+		snprintf(out, room, " (loss %.4g)", tw_real_at(target, "loss"));
 }
 
 static void say_best(json_t *list, const json_t *report, const json_t *best)
 {
 	const struct tw_measure_kind *m = measure_of(report);
 	const json_t *s = json_object_get(json_object_get(best, "summary"), m->name);
-	const double deviation = tw_report_number(s, "deviation");
+	const double deviation = tw_real_at(s, "deviation");
 	char mean[80], spread[40] = "", aim[60];
 
 	if (!isnan(deviation))
-		snprintf(spread, sizeof spread, " over %zu seeds", tw_report_count(s, "n"));
+		snprintf(spread, sizeof spread, " over %zu seeds", tw_count_at(s, "n"));
 	target_text(report, aim, sizeof aim);
-	tw_spread_text(m->unit, tw_report_number(s, "mean"), deviation, false, mean, sizeof mean);
+	tw_spread_text(m->unit, tw_real_at(s, "mean"), deviation, false, mean, sizeof mean);
 	if (json_is_true(json_object_get(report, "resolved")))
-		say(list, "%s is best by %s%s: %s%s.", tw_report_string(best, "label"), m->title,
-		    aim, mean, spread);
+		say(list, "%s is best by %s%s: %s%s.", tw_text_at(best, "label"), m->title, aim,
+		    mean, spread);
 	else
 		say(list, "Best %s%s%s: %s, %s%s.", isnan(deviation) ? "" : "mean ", m->title, aim,
-		    tw_report_string(best, "label"), mean, spread);
+		    tw_text_at(best, "label"), mean, spread);
 }
 
 /* "asgd, ssp and 3 others". */
@@ -146,41 +145,39 @@ static bool by_amount(const json_t *report, const json_t *row, char *out, size_t
 	const json_t *a = json_object_get(row, "against_best");
 	char by[80];
 
-	if (strcmp(verdict_of(row, "against_best"), "worse") != 0 ||
-	    isnan(tw_report_number(a, "half")))
+	if (strcmp(verdict_of(row, "against_best"), "worse") != 0 || isnan(tw_real_at(a, "half")))
 		return false;
-	snprintf(out, room, "%s by %s", tw_report_string(row, "label"),
+	snprintf(out, room, "%s by %s", tw_text_at(row, "label"),
 		 amount(measure_of(report), a, true, by, sizeof by));
 	return true;
 }
 
 static bool lost(const json_t *report, const json_t *row, char *out, size_t room)
 {
-	const size_t diverged = tw_report_count(row, "diverged");
+	const size_t diverged = tw_count_at(row, "diverged");
 	const json_t *a = json_object_get(row, "against_best");
 
-	if (strcmp(verdict_of(row, "against_best"), "worse") != 0 ||
-	    !isnan(tw_report_number(a, "half")))
+	if (strcmp(verdict_of(row, "against_best"), "worse") != 0 || !isnan(tw_real_at(a, "half")))
 		return false;
-	snprintf(out, room, "%s (%zu of %zu diverged)", tw_report_string(row, "label"), diverged,
-		 tw_report_count(report, "seeds"));
+	snprintf(out, room, "%s (%zu of %zu diverged)", tw_text_at(row, "label"), diverged,
+		 tw_count_at(report, "seeds"));
 	if (!diverged)
-		snprintf(out, room, "%s", tw_report_string(row, "label"));
+		snprintf(out, room, "%s", tw_text_at(row, "label"));
 	return true;
 }
 
 static bool open_(const json_t *report, const json_t *row, char *out, size_t room)
 {
 	const json_t *a = json_object_get(row, "against_best");
-	const char *reason = tw_report_string(a, "reason");
+	const char *reason = tw_text_at(a, "reason");
 	char by[80] = "";
 
 	if (strcmp(verdict_of(row, "against_best"), "not resolved") != 0)
 		return false;
-	if (!isnan(tw_report_number(a, "half")))
+	if (!isnan(tw_real_at(a, "half")))
 		amount(measure_of(report), a, false, by, sizeof by);
-	snprintf(out, room, "%s (%s%s%s)", tw_report_string(row, "label"), by,
-		 *by && *reason ? "; " : "", reason);
+	snprintf(out, room, "%s (%s%s%s)", tw_text_at(row, "label"), by, *by && *reason ? "; " : "",
+		 reason);
 	return true;
 }
 
@@ -191,8 +188,7 @@ static bool unknown(const json_t *report, const json_t *row, char *out, size_t r
 	(void)report;
 	if (strcmp(verdict_of(row, "against_best"), "unknown") != 0)
 		return false;
-	snprintf(out, room, "%s (%s)", tw_report_string(row, "label"),
-		 tw_report_string(a, "reason"));
+	snprintf(out, room, "%s (%s)", tw_text_at(row, "label"), tw_text_at(a, "reason"));
 	return true;
 }
 
@@ -225,9 +221,9 @@ static void say_baseline(json_t *list, const json_t *report, const json_t *best)
 {
 	const struct tw_measure_kind *m = measure_of(report);
 	const json_t *a = json_object_get(best, "against_baseline");
-	const char *label = tw_report_string(best, "label"),
+	const char *label = tw_text_at(best, "label"),
 		   *verdict = verdict_of(best, "against_baseline");
-	const bool interval = !isnan(tw_report_number(a, "half"));
+	const bool interval = !isnan(tw_real_at(a, "half"));
 	char by[80] = "";
 
 	if (!json_is_object(a) || strcmp(verdict, "unknown") == 0)
@@ -236,8 +232,7 @@ static void say_baseline(json_t *list, const json_t *report, const json_t *best)
 		amount(m, a, strcmp(verdict, "not resolved") != 0, by, sizeof by);
 	if (strcmp(verdict, "not resolved") == 0)
 		say(list, "Against one worker, %s is not resolved with %zu seeds (%s).", label,
-		    tw_report_count(report, "seeds"),
-		    interval ? by : tw_report_string(a, "reason"));
+		    tw_count_at(report, "seeds"), interval ? by : tw_text_at(a, "reason"));
 	else
 		say(list, "Against one worker, %s is %s%s%s.", label, verdict,
 		    interval ? " by " : ", all of whose runs diverged or missed the target", by);
@@ -257,8 +252,8 @@ static void say_no_best(json_t *list, const json_t *report)
 
 json_t *tw_findings(const json_t *report)
 {
-	const json_t *best = row_called(report, tw_report_string(report, "best"));
-	const size_t seeds = tw_report_count(report, "seeds");
+	const json_t *best = row_called(report, tw_text_at(report, "best"));
+	const size_t seeds = tw_count_at(report, "seeds");
 	const bool time = tw_report_measure(report) == TW_MEASURE_TIME_TO_TARGET;
 	json_t *list = json_array();
 	char names[900];
@@ -285,20 +280,18 @@ json_t *tw_findings(const json_t *report)
 
 static void note_troubles(json_t *list, const json_t *row, size_t seeds)
 {
-	const size_t diverged = tw_report_count(row, "diverged"),
-		     failed = tw_report_count(row, "failed");
+	const size_t diverged = tw_count_at(row, "diverged"), failed = tw_count_at(row, "failed");
 	const json_t *run;
 	size_t k;
 
 	if (diverged)
 		say(list, "%s diverged in %zu of %zu runs; its figures are of the others.",
-		    tw_report_string(row, "label"), diverged, seeds);
+		    tw_text_at(row, "label"), diverged, seeds);
 	json_array_foreach(json_object_get(row, "runs"), k, run)
 	{
 		if (failed && json_is_string(json_object_get(run, "failure"))) {
-			say(list, "%s failed in %zu of %zu runs: %s",
-			    tw_report_string(row, "label"), failed, seeds,
-			    tw_report_string(run, "failure"));
+			say(list, "%s failed in %zu of %zu runs: %s", tw_text_at(row, "label"),
+			    failed, seeds, tw_text_at(run, "failure"));
 			return;
 		}
 	}
@@ -325,9 +318,9 @@ static void note_edges(json_t *list, const json_t *report)
 			if (!json_is_string(json_object_get(t, "edge")))
 				continue;
 			snprintf(name, sizeof name, "%s (%s %s, the %s: %s)",
-				 tw_report_string(row, "label"), tw_report_string(t, "path"),
-				 tw_report_string(t, "value"), tw_report_string(t, "edge"),
-				 tw_report_string(t, "reason"));
+				 tw_text_at(row, "label"), tw_text_at(t, "path"),
+				 tw_text_at(t, "value"), tw_text_at(t, "edge"),
+				 tw_text_at(t, "reason"));
 			add_name(names, sizeof names, name, n, all - n);
 			n++;
 		}
@@ -343,10 +336,10 @@ static void note_edges(json_t *list, const json_t *report)
 static void note_missing(json_t *list, const json_t *report, const json_t *row)
 {
 	const struct tw_measure_kind *m = measure_of(report);
-	const size_t seeds = tw_report_count(report, "seeds");
+	const size_t seeds = tw_count_at(report, "seeds");
 	const json_t *s = json_object_get(json_object_get(row, "summary"), m->name);
-	const size_t known = tw_report_count(s, "n") + tw_report_count(row, "diverged") +
-			     tw_report_count(row, "failed");
+	const size_t known =
+		tw_count_at(s, "n") + tw_count_at(row, "diverged") + tw_count_at(row, "failed");
 	const bool at_time = m == &tw_measure_kinds[TW_MEASURE_ACCURACY_AT_TIME] ||
 			     m == &tw_measure_kinds[TW_MEASURE_LOSS_AT_TIME];
 
@@ -356,35 +349,35 @@ static void note_missing(json_t *list, const json_t *report, const json_t *row)
 		say(list,
 		    "%s has no %s in %zu of %zu runs: it made no evaluation in the first %.3g s; a "
 		    "smaller train.evaluate makes more.",
-		    tw_report_string(row, "label"), m->title, seeds - known, seeds,
-		    tw_report_number(report, "equal_time"));
+		    tw_text_at(row, "label"), m->title, seeds - known, seeds,
+		    tw_real_at(report, "equal_time"));
 	else
-		say(list, "%s has no %s in %zu of %zu runs.", tw_report_string(row, "label"),
-		    m->title, seeds - known, seeds);
+		say(list, "%s has no %s in %zu of %zu runs.", tw_text_at(row, "label"), m->title,
+		    seeds - known, seeds);
 }
 
 static void note_target(json_t *list, const json_t *report, const json_t *row)
 {
 	const json_t *summary = json_object_get(row, "summary");
 	const json_t *target = json_object_get(report, "target");
-	const size_t seeds = tw_report_count(report, "seeds");
-	const size_t reached = tw_report_count(json_object_get(summary, "time-to-target"), "n");
-	const bool accuracy = !isnan(tw_report_number(target, "accuracy"));
-	const double best = tw_report_number(
+	const size_t seeds = tw_count_at(report, "seeds");
+	const size_t reached = tw_count_at(json_object_get(summary, "time-to-target"), "n");
+	const bool accuracy = !isnan(tw_real_at(target, "accuracy"));
+	const double best = tw_real_at(
 		json_object_get(summary, accuracy ? "best-accuracy" : "best-loss"), "mean");
 	char text[40];
 
 	if (!json_is_object(target) || reached == seeds || isnan(best))
 		return;
 	say(list, "%s reached the target in %zu of %zu runs; its best %s is %s.",
-	    tw_report_string(row, "label"), reached, seeds, accuracy ? "accuracy" : "loss",
+	    tw_text_at(row, "label"), reached, seeds, accuracy ? "accuracy" : "loss",
 	    tw_measure_text(accuracy ? TW_UNIT_PERCENT : TW_UNIT_PLAIN, best, text, sizeof text));
 }
 
 json_t *tw_findings_notes(const json_t *report, const char *const *note, size_t notes)
 {
-	const size_t seeds = tw_report_count(report, "seeds"),
-		     tune_seeds = tw_report_count(report, "tune_seeds");
+	const size_t seeds = tw_count_at(report, "seeds"),
+		     tune_seeds = tw_count_at(report, "tune_seeds");
 	json_t *list = json_array();
 	const json_t *row;
 	size_t k;
@@ -404,7 +397,7 @@ json_t *tw_findings_notes(const json_t *report, const char *const *note, size_t 
 		    "least 3 (compare.tune_seeds) where a verdict matters.",
 		    tune_seeds, tune_seeds == 1 ? "seed" : "seeds");
 	note_edges(list, report);
-	if (strcmp(tw_report_string(report, "world"), "sim") != 0)
+	if (strcmp(tw_text_at(report, "world"), "sim") != 0)
 		say(list, "Only the simulator measures idle workers, where their time goes and the "
 			  "load on the servers' links.");
 	for (k = 0; k < notes; k++)

@@ -202,26 +202,26 @@ static double burst(const json_t *link)
 static void measure(const struct tw_comparison *c, struct tw_compare_run *r)
 {
 	const json_t *o = r->result;
-	const double computing = tw_report_number(json_object_get(o, "usage"), "computing");
+	const double computing = tw_real_at(json_object_get(o, "usage"), "computing");
 	double *v = r->value;
 
-	v[TW_MEASURE_ACCURACY] = tw_report_number(o, "accuracy");
-	v[TW_MEASURE_LOSS] = tw_report_number(o, "loss");
+	v[TW_MEASURE_ACCURACY] = tw_real_at(o, "accuracy");
+	v[TW_MEASURE_LOSS] = tw_real_at(o, "loss");
 	v[TW_MEASURE_BEST_ACCURACY] = extreme(&r->curve, TW_CURVE_ACCURACY, true);
 	v[TW_MEASURE_BEST_LOSS] = extreme(&r->curve, TW_CURVE_LOSS, false);
 	v[TW_MEASURE_TIME_TO_TARGET] = time_to_target(c, r);
 	v[TW_MEASURE_SECONDS] =
-		tw_report_number(o, c->world == TW_COMPARE_SIM ? "virtual_seconds" : "seconds");
-	v[TW_MEASURE_SPEED] = tw_report_number(json_object_get(o, "steady"), "samples_per_second");
+		tw_real_at(o, c->world == TW_COMPARE_SIM ? "virtual_seconds" : "seconds");
+	v[TW_MEASURE_SPEED] = tw_real_at(json_object_get(o, "steady"), "samples_per_second");
 	if (isnan(v[TW_MEASURE_SPEED]))
-		v[TW_MEASURE_SPEED] = tw_report_number(o, "samples") / v[TW_MEASURE_SECONDS];
-	v[TW_MEASURE_EPOCHS] = tw_report_number(o, "epochs_applied");
-	v[TW_MEASURE_UPDATES] = tw_report_number(o, "updates");
-	v[TW_MEASURE_BYTES] = tw_report_number(o, "bytes_sent");
-	v[TW_MEASURE_STALENESS] = tw_report_number(json_object_get(o, "staleness"), "mean");
-	v[TW_MEASURE_GAP] = tw_report_number(json_object_get(o, "gap"), "rms");
+		v[TW_MEASURE_SPEED] = tw_real_at(o, "samples") / v[TW_MEASURE_SECONDS];
+	v[TW_MEASURE_EPOCHS] = tw_real_at(o, "epochs_applied");
+	v[TW_MEASURE_UPDATES] = tw_real_at(o, "updates");
+	v[TW_MEASURE_BYTES] = tw_real_at(o, "bytes_sent");
+	v[TW_MEASURE_STALENESS] = tw_real_at(json_object_get(o, "staleness"), "mean");
+	v[TW_MEASURE_GAP] = tw_real_at(json_object_get(o, "gap"), "rms");
 	v[TW_MEASURE_IDLE] = 1 - computing;
-	v[TW_MEASURE_EFFORT] = tw_report_number(o, "effort");
+	v[TW_MEASURE_EFFORT] = tw_real_at(o, "effort");
 	v[TW_MEASURE_BURST] = burst(json_object_get(o, "server_link"));
 }
 

@@ -2,27 +2,13 @@
 /* report.c - what a comparison came to, as one JSON object. */
 #include "compare/report.h"
 
+#include "base/json.h"
 #include "compare/findings.h"
 #include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static json_t *number(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
-
-static json_t *count(size_t n)
-{
-	return json_integer((json_int_t)n);
-}
-
-static void set(json_t *o, const char *name, json_t *value)
-{
-	json_object_set_new(o, name, value ? value : json_null());
-}
 
 size_t tw_report_points(const struct tw_comparison *c)
 {
@@ -43,8 +29,8 @@ static json_t *curve(const struct tw_curve *c, size_t points)
 	for (size_t k = 0; k < TW_CURVE_COLUMNS; k++) {
 		column[k] = json_array();
 		for (size_t i = 0; i < n; i++)
-			json_array_append_new(column[k], number(c->point[keep[i]][k]));
-		set(out, tw_curve_names[k], column[k]);
+			json_array_append_new(column[k], tw_json_number(c->point[keep[i]][k]));
+		tw_json_set(out, tw_curve_names[k], column[k]);
 	}
 	free(keep);
 	return out;
@@ -54,13 +40,13 @@ static json_t *run_of(const struct tw_compare_run *r, size_t points)
 {
 	json_t *o = json_object(), *values = json_object();
 
-	set(o, "seed", json_integer((json_int_t)r->cell->seed));
-	set(o, "diverged", json_boolean(r->diverged));
-	set(o, "failure", r->failure ? json_string(r->failure) : NULL);
+	tw_json_set(o, "seed", json_integer((json_int_t)r->cell->seed));
+	tw_json_set(o, "diverged", json_boolean(r->diverged));
+	tw_json_set(o, "failure", r->failure ? json_string(r->failure) : NULL);
 	for (size_t k = 0; k < TW_MEASURES; k++)
-		set(values, tw_measure_kinds[k].name, number(r->value[k]));
-	set(o, "values", values);
-	set(o, "curve", curve(&r->curve, points));
+		tw_json_set(values, tw_measure_kinds[k].name, tw_json_number(r->value[k]));
+	tw_json_set(o, "values", values);
+	tw_json_set(o, "curve", curve(&r->curve, points));
 	return o;
 }
 
@@ -81,9 +67,10 @@ static json_t *summaries(const struct tw_compare_run *run, size_t n, double *roo
 
 		values_of(run, n, (enum tw_measure)k, room);
 		s = tw_summarise(room, n);
-		set(o, tw_measure_kinds[k].name,
-		    json_pack("{s:o, s:o, s:o}", "n", count(s.n), "mean", number(s.mean),
-			      "deviation", number(s.deviation)));
+		tw_json_set(o, tw_measure_kinds[k].name,
+			    json_pack("{s:o, s:o, s:o}", "n", tw_json_count(s.n), "mean",
+				      tw_json_number(s.mean), "deviation",
+				      tw_json_number(s.deviation)));
 	}
 	return o;
 }
@@ -111,10 +98,11 @@ static json_t *against(const struct tw_compare_runs *r, size_t row, size_t other
 		return NULL;
 	j = judge(r, row, other, room);
 	return json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:s?}", "row",
-			 r->comparison->row[other].label, "pairs", count(j.paired.pairs),
-			 "difference", number(j.paired.difference), "half", number(j.paired.half),
-			 "verdict", tw_compare_verdicts[j.verdict], "lost", count(j.lost), "won",
-			 count(j.won), "reason", j.reason);
+			 r->comparison->row[other].label, "pairs", tw_json_count(j.paired.pairs),
+			 "difference", tw_json_number(j.paired.difference), "half",
+			 tw_json_number(j.paired.half), "verdict", tw_compare_verdicts[j.verdict],
+			 "lost", tw_json_count(j.lost), "won", tw_json_count(j.won), "reason",
+			 j.reason);
 }
 
 /* Is every other row worse than the best one?  Then it may be called the best. */
@@ -164,9 +152,9 @@ static json_t *usage(const struct tw_compare_run *run, size_t n)
 		if (!json_is_object(u))
 			continue;
 		runs++;
-		all[0] += json_number_value(json_object_get(u, "computing"));
-		all[1] += json_number_value(json_object_get(u, "transferring"));
-		all[2] += json_number_value(json_object_get(u, "waiting"));
+		all[0] += tw_number_at(u, "computing");
+		all[1] += tw_number_at(u, "transferring");
+		all[2] += tw_number_at(u, "waiting");
 		workers = json_array_size(of) < 64 ? json_array_size(of) : 64;
 		for (size_t w = 0; w < workers; w++)
 			for (size_t i = 0; i < 3; i++)
@@ -309,9 +297,10 @@ static json_t *tries(const struct tw_compare_runs *r, size_t row, double *room)
 		sum = tw_summarise(room, n);
 		json_array_append_new(out, json_pack("{s:o, s:o, s:o, s:o, s:o}", "values",
 						     values_tried(c, of->try_[k].combination), "n",
-						     count(sum.n), "mean", number(sum.mean),
-						     "deviation", number(sum.deviation), "diverged",
-						     count(diverged)));
+						     tw_json_count(sum.n), "mean",
+						     tw_json_number(sum.mean), "deviation",
+						     tw_json_number(sum.deviation), "diverged",
+						     tw_json_count(diverged)));
 	}
 	return out;
 }
@@ -351,15 +340,14 @@ static void add_cost(const struct tw_compare_run *run, size_t n, struct cost *ou
 		out->runs += run[k].cell != NULL;
 		out->seconds += isnan(seconds) ? 0 : seconds;
 		if (run[k].result)
-			out->samples +=
-				json_number_value(json_object_get(run[k].result, "samples"));
+			out->samples += tw_number_at(run[k].result, "samples");
 	}
 }
 
 static json_t *cost_text(const struct cost *x)
 {
-	return json_pack("{s:o, s:o, s:o}", "runs", count(x->runs), "samples", number(x->samples),
-			 "seconds", number(x->seconds));
+	return json_pack("{s:o, s:o, s:o}", "runs", tw_json_count(x->runs), "samples",
+			 tw_json_number(x->samples), "seconds", tw_json_number(x->seconds));
 }
 
 static json_t *costs(const struct tw_compare_runs *r)
@@ -396,23 +384,23 @@ static json_t *row_of(const struct tw_compare_runs *r, const struct tw_ranking *
 		failed += run[i].failure != NULL;
 		json_array_append_new(runs, run_of(&run[i], points));
 	}
-	set(o, "label", json_string(row->label));
-	set(o, "rank", count(rank->place[k]));
-	set(o, "baseline", json_boolean(row->baseline));
-	set(o, "workers", count(row->workers));
-	set(o, "diverged", count(diverged));
-	set(o, "failed", count(failed));
-	set(o, "settings", settings_of(c, row));
-	set(o, "tuned", tuned(c, row, row->try_[chosen[k]].combination));
-	set(o, "tries", tries(r, k, room->value));
-	set(o, "summary", summaries(run, n, room->value));
-	set(o, "against_best", against(r, k, rank->best, room->mark));
-	set(o, "against_baseline", against(r, k, rank->baseline, room->mark));
-	set(o, "staleness", staleness(run, n));
-	set(o, "usage", usage(run, n));
-	set(o, "server_link", json_incref(json_object_get(run[0].result, "server_link")));
-	set(o, "job", json_string(run[0].cell->text));
-	set(o, "runs", runs);
+	tw_json_set(o, "label", json_string(row->label));
+	tw_json_set(o, "rank", tw_json_count(rank->place[k]));
+	tw_json_set(o, "baseline", json_boolean(row->baseline));
+	tw_json_set(o, "workers", tw_json_count(row->workers));
+	tw_json_set(o, "diverged", tw_json_count(diverged));
+	tw_json_set(o, "failed", tw_json_count(failed));
+	tw_json_set(o, "settings", settings_of(c, row));
+	tw_json_set(o, "tuned", tuned(c, row, row->try_[chosen[k]].combination));
+	tw_json_set(o, "tries", tries(r, k, room->value));
+	tw_json_set(o, "summary", summaries(run, n, room->value));
+	tw_json_set(o, "against_best", against(r, k, rank->best, room->mark));
+	tw_json_set(o, "against_baseline", against(r, k, rank->baseline, room->mark));
+	tw_json_set(o, "staleness", staleness(run, n));
+	tw_json_set(o, "usage", usage(run, n));
+	tw_json_set(o, "server_link", json_incref(json_object_get(run[0].result, "server_link")));
+	tw_json_set(o, "job", json_string(run[0].cell->text));
+	tw_json_set(o, "runs", runs);
 	return o;
 }
 
@@ -426,10 +414,10 @@ static json_t *measures(void)
 	json_t *o = json_object();
 
 	for (size_t k = 0; k < TW_MEASURES; k++)
-		set(o, tw_measure_kinds[k].name,
-		    json_pack("{s:s, s:s, s:b}", "title", tw_measure_kinds[k].title, "unit",
-			      units[tw_measure_kinds[k].unit], "more_is_better",
-			      tw_measure_kinds[k].more));
+		tw_json_set(o, tw_measure_kinds[k].name,
+			    json_pack("{s:s, s:s, s:b}", "title", tw_measure_kinds[k].title, "unit",
+				      units[tw_measure_kinds[k].unit], "more_is_better",
+				      tw_measure_kinds[k].more));
 	return o;
 }
 
@@ -442,7 +430,8 @@ static json_t *target(const struct tw_comparison *c)
 
 	if (isnan(loss) && isnan(accuracy))
 		return NULL;
-	return json_pack("{s:o, s:o}", "loss", number(loss), "accuracy", number(accuracy));
+	return json_pack("{s:o, s:o}", "loss", tw_json_number(loss), "accuracy",
+			 tw_json_number(accuracy));
 }
 
 static json_t *texts(const char *const *list, size_t n)
@@ -458,19 +447,19 @@ static void heading(const struct tw_compare_runs *r, json_t *o)
 {
 	const struct tw_comparison *c = r->comparison;
 
-	set(o, "report", json_integer(2));
-	set(o, "thalweg", json_string(TW_VERSION));
-	set(o, "title", json_string(c->title));
-	set(o, "world", json_string(tw_compare_worlds[c->world]));
-	set(o, "isa", json_string(c->isa));
-	set(o, "seeds", count(c->options.seeds));
-	set(o, "tune_seeds", count(r->tuning ? c->options.tune_seeds : 0));
-	set(o, "measure", json_string(tw_measure_kinds[tw_measure_of(c->measure)].name));
-	set(o, "measures", measures());
-	set(o, "target", target(c));
-	set(o, "equal_time", number(r->equal_time));
-	set(o, "equal_epochs", number(r->equal_epochs));
-	set(o, "settings", texts(c->differs, c->differing));
+	tw_json_set(o, "report", json_integer(2));
+	tw_json_set(o, "thalweg", json_string(TW_VERSION));
+	tw_json_set(o, "title", json_string(c->title));
+	tw_json_set(o, "world", json_string(tw_compare_worlds[c->world]));
+	tw_json_set(o, "isa", json_string(c->isa));
+	tw_json_set(o, "seeds", tw_json_count(c->options.seeds));
+	tw_json_set(o, "tune_seeds", tw_json_count(r->tuning ? c->options.tune_seeds : 0));
+	tw_json_set(o, "measure", json_string(tw_measure_kinds[tw_measure_of(c->measure)].name));
+	tw_json_set(o, "measures", measures());
+	tw_json_set(o, "target", target(c));
+	tw_json_set(o, "equal_time", tw_json_number(r->equal_time));
+	tw_json_set(o, "equal_epochs", tw_json_number(r->equal_epochs));
+	tw_json_set(o, "settings", texts(c->differs, c->differing));
 }
 
 json_t *tw_report_make(const struct tw_compare_runs *r, const size_t *chosen, size_t points)
@@ -494,14 +483,14 @@ json_t *tw_report_make(const struct tw_compare_runs *r, const size_t *chosen, si
 	heading(r, o);
 	for (size_t k = 0; k < c->rows; k++)
 		json_array_append_new(rows, row_of(r, &rank, k, chosen, points, &room));
-	set(o, "best", rank.best == SIZE_MAX ? NULL : json_string(c->row[rank.best].label));
-	set(o, "resolved",
-	    json_boolean(rank.best != SIZE_MAX && resolved(r, rank.best, room.mark)));
-	set(o, "cost", costs(r));
-	set(o, "tried", all_tried(c));
-	set(o, "rows", rows);
-	set(o, "findings", tw_findings(o));
-	set(o, "notes", tw_findings_notes(o, c->note, c->notes));
+	tw_json_set(o, "best", rank.best == SIZE_MAX ? NULL : json_string(c->row[rank.best].label));
+	tw_json_set(o, "resolved",
+		    json_boolean(rank.best != SIZE_MAX && resolved(r, rank.best, room.mark)));
+	tw_json_set(o, "cost", costs(r));
+	tw_json_set(o, "tried", all_tried(c));
+	tw_json_set(o, "rows", rows);
+	tw_json_set(o, "findings", tw_findings(o));
+	tw_json_set(o, "notes", tw_findings_notes(o, c->note, c->notes));
 out:
 	free(room.value);
 	free(room.mark);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report_table.c - a report as text for a terminal of 100 columns. */
+#include "base/json.h"
 #include "compare/report.h"
 
 #include "compare/report_fields.h"
@@ -150,23 +151,22 @@ static void table_print(struct table *t, FILE *out)
 
 static void mean_text(enum tw_measure_unit unit, const json_t *s, char *out)
 {
-	tw_spread_text(unit, tw_report_number(s, "mean"), tw_report_number(s, "deviation"), true,
-		       out, CELL);
+	tw_spread_text(unit, tw_real_at(s, "mean"), tw_real_at(s, "deviation"), true, out, CELL);
 }
 
 /* What is not resolved has a question mark, which the text below the table explains. */
 static void difference_text(enum tw_measure_unit unit, const json_t *a, char *out)
 {
-	const char *verdict = tw_report_string(a, "verdict");
-	const double d = tw_report_number(a, "difference");
+	const char *verdict = tw_text_at(a, "verdict");
+	const double d = tw_real_at(a, "difference");
 	const bool open = strcmp(verdict, "not resolved") == 0;
 
-	if (isnan(tw_report_number(a, "half"))) {
+	if (isnan(tw_real_at(a, "half"))) {
 		snprintf(out, CELL, "%s", open ? "?" : *verdict ? verdict : "-");
 		return;
 	}
 	snprintf(out, CELL, "%s", d < 0 ? "-" : "+");
-	tw_spread_text(unit, fabs(d), tw_report_number(a, "half"), true, out + strlen(out),
+	tw_spread_text(unit, fabs(d), tw_real_at(a, "half"), true, out + strlen(out),
 		       CELL - strlen(out));
 	snprintf(out + strlen(out), CELL - strlen(out), "%s", open ? " ?" : "");
 }
@@ -174,7 +174,7 @@ static void difference_text(enum tw_measure_unit unit, const json_t *a, char *ou
 static void plain(struct table *t, size_t row, size_t column, enum tw_measure m, const json_t *from,
 		  const char *format)
 {
-	const double mean = tw_report_number(summary_of(from, m), "mean");
+	const double mean = tw_real_at(summary_of(from, m), "mean");
 	char text[40];
 
 	if (isnan(mean))
@@ -200,7 +200,7 @@ static bool any_value(const json_t *report, enum tw_measure m)
 
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
-		if (!isnan(tw_report_number(summary_of(row, m), "mean")))
+		if (!isnan(tw_real_at(summary_of(row, m), "mean")))
 			return true;
 	}
 	return false;
@@ -219,8 +219,7 @@ static void heads(struct table *t, const json_t *report, struct columns *c)
 		json_object_get(json_array_get(json_object_get(report, "rows"), 0), "tuned");
 	const bool time = tw_report_measure(report) == TW_MEASURE_TIME_TO_TARGET;
 	const bool accurate = any_value(report, TW_MEASURE_ACCURACY);
-	const char *path = tw_report_string(json_array_get(tuned, 0), "path"),
-		   *dot = strrchr(path, '.');
+	const char *path = tw_text_at(json_array_get(tuned, 0), "path"), *dot = strrchr(path, '.');
 	char text[60];
 
 	*c = (struct columns){ .tuned = SIZE_MAX, .gap = SIZE_MAX, .idle = SIZE_MAX };
@@ -239,7 +238,7 @@ static void heads(struct table *t, const json_t *report, struct columns *c)
 	if (time)
 		snprintf(text, sizeof text, "at the end");
 	else
-		snprintf(text, sizeof text, "after %.3g s", tw_report_number(report, "equal_time"));
+		snprintf(text, sizeof text, "after %.3g s", tw_real_at(report, "equal_time"));
 	c->other = head(t, accurate ? "accuracy" : "loss", text);
 	c->speed = head(t, "samples", "per s");
 	c->bytes = head(t, "bytes", "sent");
@@ -256,13 +255,13 @@ static void fill(struct table *t, const json_t *report, const struct columns *c,
 	const enum tw_measure m = tw_report_measure(report);
 	const enum tw_measure_unit unit = tw_measure_kinds[m].unit;
 	const json_t *first = json_array_get(json_object_get(row, "tuned"), 0);
-	const size_t diverged = (size_t)json_integer_value(json_object_get(row, "diverged"));
-	const size_t seeds = (size_t)json_integer_value(json_object_get(report, "seeds"));
-	const size_t valued = tw_report_count(summary_of(row, m), "n");
+	const size_t diverged = tw_count_at(row, "diverged");
+	const size_t seeds = tw_count_at(report, "seeds");
+	const size_t valued = tw_count_at(summary_of(row, m), "n");
 
-	snprintf(t->cell[k][0], CELL, "%.70s", tw_report_string(row, "label"));
+	snprintf(t->cell[k][0], CELL, "%.70s", tw_text_at(row, "label"));
 	if (c->tuned != SIZE_MAX)
-		snprintf(t->cell[k][c->tuned], CELL, "%.12s%s", tw_report_string(first, "value"),
+		snprintf(t->cell[k][c->tuned], CELL, "%.12s%s", tw_text_at(first, "value"),
 			 json_is_string(json_object_get(first, "edge")) ? "!" : "");
 	mean_text(unit, summary_of(row, m), t->cell[k][c->mean]);
 	if (diverged == seeds)
@@ -270,7 +269,7 @@ static void fill(struct table *t, const json_t *report, const struct columns *c,
 	else if (valued && valued < seeds)
 		snprintf(t->cell[k][c->mean] + strlen(t->cell[k][c->mean]),
 			 CELL - strlen(t->cell[k][c->mean]), " (%zu/%zu)", valued, seeds);
-	if (strcmp(tw_report_string(row, "label"), tw_report_string(report, "best")) == 0)
+	if (strcmp(tw_text_at(row, "label"), tw_text_at(report, "best")) == 0)
 		snprintf(t->cell[k][c->against], CELL, "%s",
 			 json_is_true(json_object_get(report, "resolved")) ? "best" : "best mean");
 	else
@@ -283,7 +282,7 @@ static void fill(struct table *t, const json_t *report, const struct columns *c,
 	if (c->gap != SIZE_MAX)
 		plain(t, k, c->gap, TW_MEASURE_GAP, row, "%.3g");
 	if (c->idle != SIZE_MAX) {
-		const double idle = tw_report_number(summary_of(row, TW_MEASURE_IDLE), "mean");
+		const double idle = tw_real_at(summary_of(row, TW_MEASURE_IDLE), "mean");
 
 		snprintf(t->cell[k][c->idle], CELL, isnan(idle) ? "-" : "%.0f %%", 100 * idle);
 	}
@@ -309,7 +308,7 @@ static void main_table(const json_t *report, FILE *out)
 /* The value of the only field that is tuned. */
 static const char *value_of(const json_t *values)
 {
-	return tw_report_string(json_array_get(values, 0), "value");
+	return tw_text_at(json_array_get(values, 0), "value");
 }
 
 /* The row's try of that value; NULL: it did not try it. */
@@ -333,9 +332,9 @@ static void try_text(const json_t *row, const char *value, enum tw_measure_unit 
 	char text[40] = "";
 
 	if (one)
-		tw_measure_text(unit, tw_report_number(one, "mean"), text, sizeof text);
+		tw_measure_text(unit, tw_real_at(one, "mean"), text, sizeof text);
 	text[strcspn(text, " ")] = '\0';
-	if (tw_report_count(one, "diverged"))
+	if (tw_count_at(one, "diverged"))
 		snprintf(text, sizeof text, "diverged");
 	snprintf(out, CELL, "%s%s", text, chosen ? "*" : " ");
 }
@@ -354,7 +353,7 @@ static void tuning_table(const json_t *report, FILE *out)
 	    json_array_size(first) != 1 || !table_open(&t, rows))
 		return;
 	fprintf(out, "\nAll values of %s that were tried (%s%s, on %s; * chosen):\n",
-		tw_report_string(json_array_get(first, 0), "path"), tw_measure_kinds[m].title,
+		tw_text_at(json_array_get(first, 0), "path"), tw_measure_kinds[m].title,
 		tw_measure_kinds[m].unit == TW_UNIT_PERCENT ? ", %" : "",
 		any_value(report, TW_MEASURE_ACCURACY) ? "the validation set"
 						       : "seeds of their own");
@@ -363,7 +362,7 @@ static void tuning_table(const json_t *report, FILE *out)
 	for (k = 0; k < rows; k++) {
 		const json_t *row = tw_report_row(report, k + 1);
 
-		snprintf(t.cell[k][0], CELL, "%.70s", tw_report_string(row, "label"));
+		snprintf(t.cell[k][0], CELL, "%.70s", tw_text_at(row, "label"));
 		json_array_foreach(tried, i, values)
 			try_text(row, value_of(values), tw_measure_kinds[m].unit, t.cell[k][i + 1]);
 	}
@@ -377,12 +376,11 @@ static void cost(const json_t *report, FILE *out)
 	const json_t *own = json_object_get(c, "comparison"),
 		     *tuning = json_object_get(c, "tuning");
 
-	fprintf(out, "\n%lld runs of %.4g samples in all",
-		json_integer_value(json_object_get(own, "runs")), tw_report_number(own, "samples"));
+	fprintf(out, "\n%lld runs of %.4g samples in all", tw_whole_at(own, "runs"),
+		tw_real_at(own, "samples"));
 	if (json_is_object(tuning))
 		fprintf(out, "; tuning took %lld more, of %.4g samples",
-			json_integer_value(json_object_get(tuning, "runs")),
-			tw_report_number(tuning, "samples"));
+			tw_whole_at(tuning, "runs"), tw_real_at(tuning, "samples"));
 	fprintf(out, ".\n");
 }
 
@@ -390,7 +388,7 @@ static void cost(const json_t *report, FILE *out)
 static void legend(const json_t *report, FILE *out)
 {
 	const enum tw_measure m = tw_report_measure(report);
-	const size_t seeds = tw_report_count(report, "seeds");
+	const size_t seeds = tw_count_at(report, "seeds");
 	bool open = false, few = false;
 	char text[400];
 	const json_t *row;
@@ -399,9 +397,9 @@ static void legend(const json_t *report, FILE *out)
 	json_array_foreach(json_object_get(report, "rows"), k, row)
 	{
 		const json_t *a = json_object_get(row, "against_best");
-		const size_t valued = tw_report_count(summary_of(row, m), "n");
+		const size_t valued = tw_count_at(summary_of(row, m), "n");
 
-		open |= strcmp(tw_report_string(a, "verdict"), "not resolved") == 0;
+		open |= strcmp(tw_text_at(a, "verdict"), "not resolved") == 0;
 		few |= valued && valued < seeds;
 	}
 	snprintf(text, sizeof text, "%s%s%s",
@@ -418,7 +416,7 @@ static void legend(const json_t *report, FILE *out)
 
 void tw_report_table(const json_t *report, FILE *out)
 {
-	const bool sim = strcmp(tw_report_string(report, "world"), "sim") == 0;
+	const bool sim = strcmp(tw_text_at(report, "world"), "sim") == 0;
 	const json_t *text;
 	size_t k;
 

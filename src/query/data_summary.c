@@ -2,33 +2,24 @@
 /* data_summary.c - the data set of a job: how much there is, and what it looks like. */
 #include "query/query.h"
 
+#include "base/json.h"
 #include "spec/field.h"
 #include "run/open_engine.h"
 
 #include <stdlib.h>
-
-static void set(json_t *o, const char *name, json_t *value)
-{
-	json_object_set_new(o, name, value ? value : json_null());
-}
-
-static json_t *whole(uint64_t n)
-{
-	return json_integer((json_int_t)n);
-}
 
 json_t *tw_query_counts(const struct tw_data *d)
 {
 	json_t *o = json_object(), *shape = json_array();
 
 	for (uint32_t k = 0; k < d->rank; k++)
-		json_array_append_new(shape, whole(d->shape[k]));
-	set(o, "shape", shape);
-	set(o, "train", whole(d->train.count));
-	set(o, "test", whole(d->test.count));
-	set(o, "validation", whole(d->validation.count));
-	set(o, "classes", whole(d->classes));
-	set(o, "targets", whole(d->targets));
+		json_array_append_new(shape, tw_json_count(d->shape[k]));
+	tw_json_set(o, "shape", shape);
+	tw_json_set(o, "train", tw_json_count(d->train.count));
+	tw_json_set(o, "test", tw_json_count(d->test.count));
+	tw_json_set(o, "validation", tw_json_count(d->validation.count));
+	tw_json_set(o, "classes", tw_json_count(d->classes));
+	tw_json_set(o, "targets", tw_json_count(d->targets));
 	return o;
 }
 
@@ -40,7 +31,7 @@ static json_t *occurrences(const struct tw_samples *s, uint32_t classes)
 	for (uint64_t k = 0; n && s->label && k < s->count; k++)
 		n[s->label[k]]++;
 	for (uint32_t c = 0; n && c < classes; c++)
-		json_array_append_new(list, whole(n[c]));
+		json_array_append_new(list, tw_json_count(n[c]));
 	free(n);
 	return list;
 }
@@ -88,24 +79,24 @@ enum tw_status tw_query_data(const struct tw_job *job, json_t **out, struct tw_e
 		return st;
 	o = tw_query_counts(d);
 	tw_sha_text(&d->fingerprint, print);
-	set(o, "source", json_string(job->data.from->name));
-	set(o, "values", json_string(d->kind == TW_VALUE_U8 ? "bytes" : "floats"));
-	set(o, "fingerprint", json_string(print));
+	tw_json_set(o, "source", json_string(job->data.from->name));
+	tw_json_set(o, "values", json_string(d->kind == TW_VALUE_U8 ? "bytes" : "floats"));
+	tw_json_set(o, "fingerprint", json_string(print));
 	if (d->classes) {
 		json_t *sets = json_object();
 
-		set(sets, "train", occurrences(&d->train, d->classes));
-		set(sets, "test", occurrences(&d->test, d->classes));
-		set(sets, "validation", occurrences(&d->validation, d->classes));
-		set(o, "occurrences", sets);
+		tw_json_set(sets, "train", occurrences(&d->train, d->classes));
+		tw_json_set(sets, "test", occurrences(&d->test, d->classes));
+		tw_json_set(sets, "validation", occurrences(&d->validation, d->classes));
+		tw_json_set(o, "occurrences", sets);
 	}
 	if (d->names.column)
-		set(o, "columns", names(d->names.column));
+		tw_json_set(o, "columns", names(d->names.column));
 	if (d->names.answer)
-		set(o, "answers", names(d->names.answer));
+		tw_json_set(o, "answers", names(d->names.answer));
 	if (d->names.label)
-		set(o, "label", json_string(d->names.label));
-	set(o, "warnings", warnings(d));
+		tw_json_set(o, "label", json_string(d->names.label));
+	tw_json_set(o, "warnings", warnings(d));
 	tw_data_close(d);
 	*out = o;
 	return o ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the description");
@@ -144,8 +135,8 @@ static json_t *image(const struct tw_data *d, uint64_t sample)
 			list,
 			json_real(high > low ? (pixel(d, sample, k) - low) / (high - low) : 0.0));
 	if (d->train.label)
-		set(row, "label", whole(d->train.label[sample]));
-	set(row, "image", list);
+		tw_json_set(row, "label", tw_json_count(d->train.label[sample]));
+	tw_json_set(row, "image", list);
 	return row;
 }
 

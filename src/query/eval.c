@@ -2,6 +2,7 @@
 /* eval.c - trained parameters scored on a set of data. */
 #include "query/query.h"
 
+#include "base/json.h"
 #include "engine/network.h"
 #include "engine/score.h"
 #include "graph/loss.h"
@@ -63,11 +64,6 @@ enum tw_status tw_query_job(const char *path, const struct tw_query_words *w, st
 
 /* --- what both kinds of models need --- */
 
-static json_t *number(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
-
 struct scored {
 	const char *set, *path;
 	char trained[TW_DIGEST_TEXT], buffers[TW_DIGEST_TEXT];
@@ -80,12 +76,12 @@ static enum tw_status report(const struct scored *e, json_t **out, struct tw_err
 	const double n = (double)e->score.samples;
 
 	*out = json_pack("{s:s, s:o, s:o, s:I, s:o, s:o, s:s, s:s, s:s}", "set", e->set, "loss",
-			 number(e->score.loss / n), "accuracy",
-			 e->score.correct < 0 ? json_null() : number(e->score.correct / n),
-			 "samples", (json_int_t)e->score.samples, "seconds", number(e->seconds),
-			 "samples_per_second", number(e->seconds > 0 ? n / e->seconds : 0.0),
-			 "checkpoint", e->path, "parameters_digest", e->trained, "buffers_digest",
-			 e->buffers);
+			 tw_json_number(e->score.loss / n), "accuracy",
+			 e->score.correct < 0 ? json_null() : tw_json_number(e->score.correct / n),
+			 "samples", (json_int_t)e->score.samples, "seconds",
+			 tw_json_number(e->seconds), "samples_per_second",
+			 tw_json_number(e->seconds > 0 ? n / e->seconds : 0.0), "checkpoint",
+			 e->path, "parameters_digest", e->trained, "buffers_digest", e->buffers);
 	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the result");
 }
 

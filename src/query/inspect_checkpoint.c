@@ -2,6 +2,7 @@
 /* inspect_checkpoint.c - what is in a checkpoint or a safetensors file. */
 #include "query/query.h"
 
+#include "base/json.h"
 #include "checkpoint/model_card.h"
 #include "spec/field.h"
 #include "run/result.h"
@@ -11,16 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-
-static void set(json_t *o, const char *name, json_t *value)
-{
-	json_object_set_new(o, name, value ? value : json_null());
-}
-
-static json_t *number(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
 
 /* --- tensors --- */
 
@@ -48,11 +39,11 @@ static void statistics(const float *v, size_t n, json_t *row)
 	for (size_t k = 0; k < n; k++)
 		if (isfinite(v[k]))
 			squares += (v[k] - mean) * (v[k] - mean);
-	set(row, "mean", number(mean));
-	set(row, "deviation", number(good ? sqrt(squares / (double)good) : NAN));
-	set(row, "min", number(low));
-	set(row, "max", number(high));
-	set(row, "not_finite", json_integer((json_int_t)(n - good)));
+	tw_json_set(row, "mean", tw_json_number(mean));
+	tw_json_set(row, "deviation", tw_json_number(good ? sqrt(squares / (double)good) : NAN));
+	tw_json_set(row, "min", tw_json_number(low));
+	tw_json_set(row, "max", tw_json_number(high));
+	tw_json_set(row, "not_finite", json_integer((json_int_t)(n - good)));
 }
 
 static json_t *row_of(const char *name, uint32_t rank, const uint64_t *d, uint64_t n)
@@ -61,9 +52,9 @@ static json_t *row_of(const char *name, uint32_t rank, const uint64_t *d, uint64
 
 	for (uint32_t k = 0; k < rank; k++)
 		json_array_append_new(shape, json_integer((json_int_t)d[k]));
-	set(row, "name", json_string(name));
-	set(row, "shape", shape);
-	set(row, "count", json_integer((json_int_t)n));
+	tw_json_set(row, "name", json_string(name));
+	tw_json_set(row, "shape", shape);
+	tw_json_set(row, "count", json_integer((json_int_t)n));
 	return row;
 }
 
@@ -78,16 +69,16 @@ static enum tw_status tensors_of_cut(const struct tw_snapshot *s, json_t *o, str
 		json_t *row = row_of(at->name, at->rank, at->d, at->n);
 		float *v = malloc((at->n + 1) * sizeof *v);
 
-		set(row, "buffer", json_boolean(at->buffer));
+		tw_json_set(row, "buffer", json_boolean(at->buffer));
 		st = v ? tw_snapshot_floats(s, at->from, at->n, v, why) : TW_NO_MEMORY;
 		if (st == TW_OK)
 			statistics(v, at->n, row);
 		json_array_append_new(list, row);
 		free(v);
 	}
-	set(o, "parameters", json_integer((json_int_t)t.trainable));
-	set(o, "buffers", json_integer((json_int_t)t.buffers));
-	set(o, "tensors", list);
+	tw_json_set(o, "parameters", json_integer((json_int_t)t.trainable));
+	tw_json_set(o, "buffers", json_integer((json_int_t)t.buffers));
+	tw_json_set(o, "tensors", list);
 	tw_tensors_release(&t);
 	return st;
 }
@@ -105,7 +96,7 @@ static enum tw_status tensors_of_file(const struct tw_snapshot *s, json_t *o)
 		float *v = heap->get(heap, (t->count ? t->count : 1) * sizeof *v);
 
 		all += t->count;
-		set(row, "type", json_string(type_name[t->type]));
+		tw_json_set(row, "type", json_string(type_name[t->type]));
 		if (!v)
 			st = TW_NO_MEMORY;
 		else if (tw_safe_floats(t, v) == TW_OK)
@@ -113,8 +104,8 @@ static enum tw_status tensors_of_file(const struct tw_snapshot *s, json_t *o)
 		heap->put(heap, v);
 		json_array_append_new(list, row);
 	}
-	set(o, "values", json_integer((json_int_t)all));
-	set(o, "tensors", list);
+	tw_json_set(o, "values", json_integer((json_int_t)all));
+	tw_json_set(o, "tensors", list);
 	return st;
 }
 
@@ -143,15 +134,15 @@ static void describe_cut(const struct tw_snapshot *s, json_t *o)
 	char done[4400];
 	size_t k;
 
-	set(o, "kind", json_string("checkpoint"));
-	set(o, "checkpoint", json_integer((json_int_t)s->cut));
+	tw_json_set(o, "kind", json_string("checkpoint"));
+	tw_json_set(o, "checkpoint", json_integer((json_int_t)s->cut));
 	snprintf(done, sizeof done, "%s/DONE", s->path);
-	set(o, "written", written_at(done));
-	set(o, "world", json_string(tw_job_world(s->job->world)));
-	set(o, "strategy", json_string(s->job->title));
-	set(o, "rule", json_string(tw_plan_update(&s->job->plan)->rule->name));
-	set(o, "evaluated", json_string(tw_result_evaluated(&s->job->plan)));
-	set(o, "epochs", number(tw_snapshot_epochs(s)));
+	tw_json_set(o, "written", written_at(done));
+	tw_json_set(o, "world", json_string(tw_job_world(s->job->world)));
+	tw_json_set(o, "strategy", json_string(s->job->title));
+	tw_json_set(o, "rule", json_string(tw_plan_update(&s->job->plan)->rule->name));
+	tw_json_set(o, "evaluated", json_string(tw_result_evaluated(&s->job->plan)));
+	tw_json_set(o, "epochs", tw_json_number(tw_snapshot_epochs(s)));
 	for (k = 0; k < sizeof same / sizeof same[0]; k++)
 		if (json_object_get(s->manifest, same[k]))
 			json_object_set(o, same[k], json_object_get(s->manifest, same[k]));
@@ -164,7 +155,7 @@ static void describe_cut(const struct tw_snapshot *s, json_t *o)
 		json_object_set(row, "bytes", json_object_get(part, "bytes"));
 		json_array_append_new(files, row);
 	}
-	set(o, "files", files);
+	tw_json_set(o, "files", files);
 }
 
 /* Metadata without what is said otherwise. */
@@ -189,7 +180,7 @@ static enum tw_status describe_card(const struct tw_snapshot *s, json_t *o, stru
 	json_object_del(json_object_get(card, "normalise"), "scale");
 	json_object_del(json_object_get(card, "normalise"), "shift");
 	if (card)
-		set(o, "card", card);
+		tw_json_set(o, "card", card);
 	return st;
 }
 
@@ -198,14 +189,14 @@ enum tw_status tw_query_snapshot(const struct tw_snapshot *s, json_t **out, stru
 	json_t *o = json_object();
 	enum tw_status st;
 
-	set(o, "path", json_string(s->path));
+	tw_json_set(o, "path", json_string(s->path));
 	if (s->files) {
 		describe_cut(s, o);
 		st = tensors_of_cut(s, o, why);
 	} else {
-		set(o, "kind", json_string("safetensors"));
-		set(o, "bytes", json_integer((json_int_t)s->bytes->bytes));
-		set(o, "metadata", plain_metadata(s->safe.metadata));
+		tw_json_set(o, "kind", json_string("safetensors"));
+		tw_json_set(o, "bytes", json_integer((json_int_t)s->bytes->bytes));
+		tw_json_set(o, "metadata", plain_metadata(s->safe.metadata));
 		st = tensors_of_file(s, o);
 	}
 	if (st == TW_OK)

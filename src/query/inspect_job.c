@@ -3,6 +3,7 @@
  * worker needs. */
 #include "query/query.h"
 
+#include "base/json.h"
 #include "engine/network.h"
 #include "model/model.h"
 #include "query/layer_times.h"
@@ -10,16 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-static void set(json_t *o, const char *name, json_t *value)
-{
-	json_object_set_new(o, name, value ? value : json_null());
-}
-
-static json_t *whole(uint64_t n)
-{
-	return json_integer((json_int_t)n);
-}
 
 /* --- layers --- */
 
@@ -170,16 +161,16 @@ static enum tw_status network(const struct tw_job *job, const struct tw_engine *
 		json_decref(data);
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a batch of %u", batch);
 	}
-	set(data, "source", json_string(job->data.from->name));
-	set(o, "data", data);
-	set(o, "model", json_string(job->network.zoo ? job->network.zoo->name : "layers"));
-	set(o, "layers", layers(e, g));
-	set(o, "mflop", json_real(g->flops / 1e6));
-	set(o, "batch", whole(batch));
-	set(o, "memory", memory(e, tw_program_plan(p), batch));
+	tw_json_set(data, "source", json_string(job->data.from->name));
+	tw_json_set(o, "data", data);
+	tw_json_set(o, "model", json_string(job->network.zoo ? job->network.zoo->name : "layers"));
+	tw_json_set(o, "layers", layers(e, g));
+	tw_json_set(o, "mflop", json_real(g->flops / 1e6));
+	tw_json_set(o, "batch", tw_json_count(batch));
+	tw_json_set(o, "memory", memory(e, tw_program_plan(p), batch));
 	if (plan) {
-		set(o, "plan", buffers(tw_program_plan(p)));
-		set(o, "steps", steps(p));
+		tw_json_set(o, "plan", buffers(tw_program_plan(p)));
+		tw_json_set(o, "steps", steps(p));
 	}
 	return TW_OK;
 }
@@ -200,7 +191,7 @@ static enum tw_status measured(const struct tw_job *job, const struct tw_engine 
 	if (st == TW_OK) {
 		json_array_foreach(json_object_get(o, "layers"), k, row)
 			json_object_set_new(row, "ms", json_real(seconds[k + 1] * 1e3));
-		set(o, "stages", stages);
+		tw_json_set(o, "stages", stages);
 	}
 	free(seconds);
 	return st;
@@ -211,14 +202,19 @@ static void made_up(const struct tw_job *job, const struct tw_engine *e, json_t 
 	const bool bowl = job->model == TW_MODEL_QUADRATIC;
 	const bool function = job->model == TW_MODEL_FUNCTION;
 
-	set(o, "model", json_string(function ? "function" : bowl ? "quadratic" : "least-squares"));
-	set(o, "about",
-	    json_string(function ? "a test function for optimisers: no data, no layers"
+	tw_json_set(o, "model",
+		    json_string(function ? "function"
+				: bowl   ? "quadratic"
+					 : "least-squares"));
+	tw_json_set(
+		o, "about",
+		json_string(
+			function ? "a test function for optimisers: no data, no layers"
 			: bowl   ? "a generated quadratic with known answers: no data, no layers"
 			       : "generated least squares with known answers: no data, no layers"));
-	set(o, "samples", whole(e->samples));
-	set(o, "batch", whole(tw_job_batch(job)));
-	set(o, "mflop", json_real(e->cost / 1e6));
+	tw_json_set(o, "samples", tw_json_count(e->samples));
+	tw_json_set(o, "batch", tw_json_count(tw_job_batch(job)));
+	tw_json_set(o, "mflop", json_real(e->cost / 1e6));
 }
 
 enum tw_status tw_query_describe(const struct tw_job *job, const struct tw_describe_request *r,
@@ -241,12 +237,12 @@ enum tw_status tw_query_describe(const struct tw_job *job, const struct tw_descr
 	if (st != TW_OK)
 		return st;
 	o = json_object();
-	set(o, "kind", json_string("job"));
-	set(o, "job", json_string(job->file));
-	set(o, "strategy", json_string(job->title));
-	set(o, "workers", whole(job->cluster.workers));
-	set(o, "parameters", whole(e->trainable));
-	set(o, "buffers", whole(e->buffers));
+	tw_json_set(o, "kind", json_string("job"));
+	tw_json_set(o, "job", json_string(job->file));
+	tw_json_set(o, "strategy", json_string(job->title));
+	tw_json_set(o, "workers", tw_json_count(job->cluster.workers));
+	tw_json_set(o, "parameters", tw_json_count(e->trainable));
+	tw_json_set(o, "buffers", tw_json_count(e->buffers));
 	if (job->model == TW_MODEL_NETWORK)
 		st = network(job, e, r->plan, o, why);
 	else

@@ -2,14 +2,11 @@
 /* plan_best.c - which of several predicted strategies is best. */
 #include "query/plan_best.h"
 
+#include "base/json.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
-
-static double number(const json_t *o, const char *name)
-{
-	return json_number_value(json_object_get(o, name));
-}
 
 static const char *family_of(const json_t *row)
 {
@@ -19,15 +16,16 @@ static const char *family_of(const json_t *row)
 /* Nearly as fast counts as equal: then less staleness, then less memory. */
 static bool is_better(const json_t *a, const json_t *b)
 {
-	const double fast = number(a, "samples_per_second") / number(b, "samples_per_second");
-	const double late = number(a, "staleness") - number(b, "staleness");
+	const double fast =
+		tw_number_at(a, "samples_per_second") / tw_number_at(b, "samples_per_second");
+	const double late = tw_number_at(a, "staleness") - tw_number_at(b, "staleness");
 
 	if (fabs(fast - 1) > 0.01)
 		return fast > 1;
 	if (fabs(late) > 0.01)
 		return late < 0;
-	return number(a, "server_memory_bytes") + number(a, "worker_memory_bytes") <
-	       number(b, "server_memory_bytes") + number(b, "worker_memory_bytes");
+	return tw_number_at(a, "server_memory_bytes") + tw_number_at(a, "worker_memory_bytes") <
+	       tw_number_at(b, "server_memory_bytes") + tw_number_at(b, "worker_memory_bytes");
 }
 
 /* Add the best of rows from..to, of one family or of all for NULL. */
@@ -62,11 +60,11 @@ json_t *tw_plan_best(const json_t *rows)
 	size_t from = 0;
 
 	while (out && from < count) {
-		const double workers = number(json_array_get(rows, from), "workers");
+		const double workers = tw_number_at(json_array_get(rows, from), "workers");
 		const char *last = NULL;
 		size_t to = from;
 
-		while (to < count && number(json_array_get(rows, to), "workers") == workers)
+		while (to < count && tw_number_at(json_array_get(rows, to), "workers") == workers)
 			to++;
 		add_best(rows, from, to, NULL, out);
 		for (size_t k = from; k < to; k++) {

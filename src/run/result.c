@@ -2,6 +2,7 @@
 /* result.c - what a run says at its end, as one JSON object. */
 #include "run/result.h"
 
+#include "base/json.h"
 #include "base/printable.h"
 #include "checkpoint/digest.h"
 #include "spec/field.h"
@@ -21,25 +22,6 @@ const char *tw_result_evaluated(const struct tw_plan *plan)
 	return tw_rule_shows(plan->far.rule, plan->far.options) ? plan->far.rule->kept : "w";
 }
 
-/* JSON has no NaN: what is not a number is null. */
-static json_t *number(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
-
-/* Beyond what JSON libraries call an integer it is a text of digits. */
-static json_t *count(uint64_t n)
-{
-	if (n > INT64_MAX)
-		return json_sprintf("%" PRIu64, n);
-	return json_integer((json_int_t)n);
-}
-
-static json_t *known(const char *text)
-{
-	return *text ? json_string(text) : json_null();
-}
-
 static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals *t, json_t *r)
 {
 	const size_t all = plan->problem.trainable + plan->problem.buffers;
@@ -47,8 +29,8 @@ static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals
 	enum tw_status status;
 
 	if (!t->vector) {
-		json_object_set_new(r, "parameters_digest", known(t->parameters_digest));
-		json_object_set_new(r, "buffers_digest", known(t->buffers_digest));
+		json_object_set_new(r, "parameters_digest", tw_json_text(t->parameters_digest));
+		json_object_set_new(r, "buffers_digest", tw_json_text(t->buffers_digest));
 		return TW_OK;
 	}
 	status = tw_digest_floats(t->vector, plan->problem.border, plan->problem.shards, 0,
@@ -64,14 +46,9 @@ static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals
 	return TW_OK;
 }
 
-static void set(json_t *r, const char *name, json_t *value)
-{
-	json_object_set_new(r, name, value ? value : json_null());
-}
-
 static json_t *accuracy(double x)
 {
-	return x < 0.0 ? json_null() : number(x);
+	return x < 0.0 ? json_null() : tw_json_number(x);
 }
 
 static json_t *goal(const struct tw_plan *p, const struct tw_goal *g, double seconds)
@@ -82,9 +59,9 @@ static json_t *goal(const struct tw_plan *p, const struct tw_goal *g, double sec
 		return json_pack("{s:b, s:n, s:n, s:n, s:n, s:n}", "reached", 0, "epochs",
 				 "updates", "seconds", "loss", "accuracy");
 	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "reached", 1, "epochs",
-			 number(g->samples / (double)p->problem.samples), "updates",
-			 number(g->updates), "seconds", number(seconds), "loss", number(g->loss),
-			 "accuracy", accuracy(g->accuracy));
+			 tw_json_number(g->samples / (double)p->problem.samples), "updates",
+			 tw_json_number(g->updates), "seconds", tw_json_number(seconds), "loss",
+			 tw_json_number(g->loss), "accuracy", accuracy(g->accuracy));
 }
 
 /* Up to the last that is not 0. */
@@ -95,7 +72,7 @@ static json_t *bins(const uint64_t *bin, size_t last)
 	while (last > 0 && bin[last - 1] == 0)
 		last--;
 	for (size_t i = 0; list && i < last; i++)
-		json_array_append_new(list, count(bin[i]));
+		json_array_append_new(list, tw_json_count(bin[i]));
 	return list;
 }
 
@@ -108,11 +85,12 @@ static json_t *value(const struct tw_figure *f, const void *base, const struct t
 	if (f->bins)
 		return bins((const void *)(at + f->offset), f->bins);
 	if (f->type <= TW_COUNT32 && !f->over)
-		return count((f->of ? (uint64_t)f->of(o) : tw_figure_count(f, base)) / each);
+		return tw_json_count((f->of ? (uint64_t)f->of(o) : tw_figure_count(f, base)) /
+				     each);
 	x = f->of ? f->of(o) : tw_figure_real(f, base) / each;
 	if (f->over)
 		x = f->zero && x == 0.0 ? 0.0 : x / (double)*(const uint64_t *)(at + f->over);
-	return number(f->root ? sqrt(x) : x);
+	return tw_json_number(f->root ? sqrt(x) : x);
 }
 
 /* Put it at a path: "up.raw". */
@@ -122,7 +100,7 @@ static void put(json_t *to, const char *path, json_t *value)
 	char name[40];
 
 	if (!point) {
-		set(to, path, value);
+		tw_json_set(to, path, value);
 		return;
 	}
 	snprintf(name, sizeof name, "%.*s", (int)(point - path), path);
@@ -157,9 +135,9 @@ static json_t *usage(const struct tw_usage *u)
 		const double *spent = u->worker[w];
 		const double sum = spent[0] + spent[1] + spent[2];
 
-		json_array_append_new(list,
-				      json_pack("[o, o, o]", number(spent[0] / sum),
-						number(spent[1] / sum), number(spent[2] / sum)));
+		json_array_append_new(list, json_pack("[o, o, o]", tw_json_number(spent[0] / sum),
+						      tw_json_number(spent[1] / sum),
+						      tw_json_number(spent[2] / sum)));
 	}
 	if (!u->workers || !(all > 0)) {
 		json_decref(list);
@@ -179,8 +157,8 @@ static json_t *load(const struct tw_load *l)
 	while (last > 0 && !l->received[last - 1] && !l->sent[last - 1])
 		last--;
 	for (size_t k = 0; k < last; k++) {
-		json_array_append_new(received, count(l->received[k]));
-		json_array_append_new(sent, count(l->sent[k]));
+		json_array_append_new(received, tw_json_count(l->received[k]));
+		json_array_append_new(sent, tw_json_count(l->sent[k]));
 	}
 	if (last)
 		return json_pack("{s:f, s:o, s:o}", "seconds", (double)l->width / (double)TW_SECOND,
@@ -194,10 +172,11 @@ static json_t *optimised(const struct tw_optimised *o)
 {
 	return !o->why ? NULL
 		       : json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "iterations",
-				   count(o->iterations), "evaluations", count(o->evaluations),
-				   "loss", number(o->loss), "gradient", number(o->gradient), "step",
-				   number(o->step), "restarts", count(o->restarts), "backups",
-				   count(o->backups), "ended", o->why);
+				   tw_json_count(o->iterations), "evaluations",
+				   tw_json_count(o->evaluations), "loss", tw_json_number(o->loss),
+				   "gradient", tw_json_number(o->gradient), "step",
+				   tw_json_number(o->step), "restarts", tw_json_count(o->restarts),
+				   "backups", tw_json_count(o->backups), "ended", o->why);
 }
 
 static json_t *cell(const struct tw_plan *p, struct tw_stage_figures *f, uint32_t slot,
@@ -205,9 +184,9 @@ static json_t *cell(const struct tw_plan *p, struct tw_stage_figures *f, uint32_
 {
 	const struct tw_stage_note n = tw_stage_figures_of(f, slot, number_of_cell);
 	const struct tw_outcome o = { .work = &n.work, .span = tw_stage_figures_span(f) };
-	json_t *r = json_pack("{s:o, s:o, s:o}", "worker", count(slot), "stage",
-			      count(tw_plan_stage_of(p, number_of_cell)), "lane",
-			      count(tw_plan_lane_of(p, number_of_cell)));
+	json_t *r = json_pack("{s:o, s:o, s:o}", "worker", tw_json_count(slot), "stage",
+			      tw_json_count(tw_plan_stage_of(p, number_of_cell)), "lane",
+			      tw_json_count(tw_plan_lane_of(p, number_of_cell)));
 
 	show(r, tw_work_figures, &n.work, &o);
 	return r;
@@ -231,13 +210,14 @@ json_t *tw_result_pipeline(const struct tw_plan *p, struct tw_stage_figures *f)
 				cells, cell(p, f, k / tw_plan_cells(p), k % tw_plan_cells(p)));
 	whole = json_array_size(cells) == all;
 	for (uint32_t s = 0; s < p->staging.stages; s++)
-		json_array_append_new(lanes, count(p->staging.stage[s].lanes));
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "schedule", p->staging.schedule->name,
-			 "stages", count(p->staging.stages), "lanes", lanes, "bubble",
-			 whole ? number(tw_stage_figures_bubble(f)) : json_null(), "seconds",
-			 whole ? number((double)tw_stage_figures_span(f) / (double)TW_SECOND)
-			       : json_null(),
-			 "cells", cells);
+		json_array_append_new(lanes, tw_json_count(p->staging.stage[s].lanes));
+	return json_pack(
+		"{s:s, s:o, s:o, s:o, s:o, s:o}", "schedule", p->staging.schedule->name, "stages",
+		tw_json_count(p->staging.stages), "lanes", lanes, "bubble",
+		whole ? tw_json_number(tw_stage_figures_bubble(f)) : json_null(), "seconds",
+		whole ? tw_json_number((double)tw_stage_figures_span(f) / (double)TW_SECOND)
+		      : json_null(),
+		"cells", cells);
 }
 
 enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran,
@@ -254,39 +234,45 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the result");
 	for (const struct tw_figure *f = tw_result_figures; f->name; f++)
 		if (f->help && f->type != TW_SOMETIMES)
-			set(r, f->result, NULL);
+			tw_json_set(r, f->result, NULL);
 	show(r, tw_result_figures, ran, &outcome);
-	set(r, "strategy", json_string(job->title));
-	set(r, "seed", count(plan->seed));
-	set(r, "world", json_string(tw_job_world(job->world)));
-	set(r, "interrupted", json_boolean(facts->interrupted));
-	set(r, "diverged", json_boolean(facts->diverged));
-	set(r, "restarts", count(facts->restarts));
-	set(r, "rate", number(job->update.schedule.rate));
-	set(r, "evaluated", json_string(tw_result_evaluated(plan)));
-	set(r, "accuracy", accuracy(ran->totals.accuracy));
-	set(r, "goal", goal(plan, &ran->totals.goal, facts->goal_seconds));
-	set(r, "seconds", number(facts->seconds));
-	set(r, "samples_per_second",
-	    number(facts->seconds > 0.0 ? (double)ran->totals.samples / facts->seconds : 0.0));
-	set(r, "workers", count(plan->crew.workers));
-	set(r, "shards", count(plan->problem.shards));
-	set(r, "parameters", count(plan->problem.trainable));
-	set(r, "optimiser", optimised(&ran->totals.optimised));
-	set(r, "pipeline", tw_result_pipeline(plan, facts->stages));
+	tw_json_set(r, "strategy", json_string(job->title));
+	tw_json_set(r, "seed", tw_json_count(plan->seed));
+	tw_json_set(r, "world", json_string(tw_job_world(job->world)));
+	tw_json_set(r, "interrupted", json_boolean(facts->interrupted));
+	tw_json_set(r, "diverged", json_boolean(facts->diverged));
+	tw_json_set(r, "restarts", tw_json_count(facts->restarts));
+	tw_json_set(r, "rate", tw_json_number(job->update.schedule.rate));
+	tw_json_set(r, "evaluated", json_string(tw_result_evaluated(plan)));
+	tw_json_set(r, "accuracy", accuracy(ran->totals.accuracy));
+	tw_json_set(r, "goal", goal(plan, &ran->totals.goal, facts->goal_seconds));
+	tw_json_set(r, "seconds", tw_json_number(facts->seconds));
+	tw_json_set(r, "samples_per_second",
+		    tw_json_number(facts->seconds > 0.0
+					   ? (double)ran->totals.samples / facts->seconds
+					   : 0.0));
+	tw_json_set(r, "workers", tw_json_count(plan->crew.workers));
+	tw_json_set(r, "shards", tw_json_count(plan->problem.shards));
+	tw_json_set(r, "parameters", tw_json_count(plan->problem.trainable));
+	tw_json_set(r, "optimiser", optimised(&ran->totals.optimised));
+	tw_json_set(r, "pipeline", tw_result_pipeline(plan, facts->stages));
 	status = digests(plan, &ran->totals, r);
-	set(r, "isa", json_string(tw_isa_name(tw_isa())));
-	set(r, "threads", json_integer(1));
-	set(r, "checkpoint", facts->checkpoint ? json_string(facts->checkpoint) : json_null());
+	tw_json_set(r, "isa", json_string(tw_isa_name(tw_isa())));
+	tw_json_set(r, "threads", json_integer(1));
+	tw_json_set(r, "checkpoint",
+		    facts->checkpoint ? json_string(facts->checkpoint) : json_null());
 	if (ran->usage.workers)
-		set(r, "usage", usage(&ran->usage));
+		tw_json_set(r, "usage", usage(&ran->usage));
 	if (job->world == TW_WORLD_SIM) {
-		set(r, "virtual_seconds", number((double)ran->virtual_ns / (double)TW_SECOND));
-		set(r, "events", count(ran->events));
-		set(r, "server_link", load(&ran->load));
-		set(r, "effort",
-		    number(ran->applied.samples ? ran->applied.effort / (double)ran->applied.samples
-						: NAN));
+		tw_json_set(r, "virtual_seconds",
+			    tw_json_number((double)ran->virtual_ns / (double)TW_SECOND));
+		tw_json_set(r, "events", tw_json_count(ran->events));
+		tw_json_set(r, "server_link", load(&ran->load));
+		tw_json_set(
+			r, "effort",
+			tw_json_number(ran->applied.samples
+					       ? ran->applied.effort / (double)ran->applied.samples
+					       : NAN));
 	}
 	if (status != TW_OK) {
 		json_decref(r);

@@ -187,8 +187,7 @@ static int bench(const struct tw_call *call)
 }
 
 static const struct tw_flag flags[] = {
-	TW_FLAG(struct bench_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
-		"print the cases as one JSON object"),
+	TW_SWITCH(struct bench_flags, json, "json", "print the cases as one JSON object"),
 	TW_FLAG(struct bench_flags, python, "python", TW_TEXT, "", "PROGRAM", 0, 0,
 		"Python with PyTorch, for compute, scale and allreduce (default: /usr/bin/python3, "
 		"or the one in PATH)"),

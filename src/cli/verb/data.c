@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* data.c - thalweg data list|fetch|check|show: where samples come from. */
 #include "cli/query_output.h"
+#include "base/json.h"
 #include "cli/summary.h"
 
 #include <stdio.h>
@@ -13,13 +14,6 @@ struct data_flags {
 	const char *cache, *path;
 	uint32_t count;
 };
-
-static const char *text(const json_t *o, const char *name)
-{
-	const char *t = json_string_value(json_object_get(o, name));
-
-	return t ? t : "-";
-}
 
 static const char *cache_of(const struct data_flags *f, char *out, size_t room)
 {
@@ -80,12 +74,13 @@ static enum tw_status list(const struct tw_call *call, struct tw_error *why)
 	}
 	printf("sources of samples (data.source in a job)\n");
 	json_array_foreach(json_object_get(o, "sources"), k, row)
-		printf("  %-10s %s\n", text(row, "name"), text(row, "help"));
+		printf("  %-10s %s\n", tw_query_text(row, "name"), tw_query_text(row, "help"));
 	printf("\ndata sets that can be fetched, in %s\n",
 	       *cache ? cache : "no cache: give --cache DIR");
 	json_array_foreach(json_object_get(o, "fetchable"), k, row)
-		printf("  %-10s %-8s %s (needs %s)\n", text(row, "name"), text(row, "state"),
-		       text(row, "help"), text(row, "needs"));
+		printf("  %-10s %-8s %s (needs %s)\n", tw_query_text(row, "name"),
+		       tw_query_text(row, "state"), tw_query_text(row, "help"),
+		       tw_query_text(row, "needs"));
 	json_decref(o);
 	return TW_OK;
 }
@@ -134,8 +129,8 @@ static void print_set(const json_t *o, const char *name)
 	const json_t *list = json_object_get(json_object_get(o, "occurrences"), name), *n;
 	size_t k;
 
-	printf("%-12s %lld", name, (long long)json_integer_value(json_object_get(o, name)));
-	if (json_integer_value(json_object_get(o, name)) && json_array_size(list) <= 100) {
+	printf("%-12s %lld", name, tw_whole_at(o, name));
+	if (tw_whole_at(o, name) && json_array_size(list) <= 100) {
 		printf(list ? "; of each class:" : "");
 		json_array_foreach(list, k, n) printf(" %lld", (long long)json_integer_value(n));
 	}
@@ -180,18 +175,17 @@ static void print_counts(const json_t *o)
 	const json_t *w;
 	size_t k;
 
-	printf("%-12s %s, %s of %s\n", "source", text(o, "source"),
-	       tw_query_shape(json_object_get(o, "shape"), shape), text(o, "values"));
-	printf("%-12s %lld classes, %lld targets\n", "predicts",
-	       (long long)json_integer_value(json_object_get(o, "classes")),
-	       (long long)json_integer_value(json_object_get(o, "targets")));
+	printf("%-12s %s, %s of %s\n", "source", tw_query_text(o, "source"),
+	       tw_query_shape(json_object_get(o, "shape"), shape), tw_query_text(o, "values"));
+	printf("%-12s %lld classes, %lld targets\n", "predicts", tw_whole_at(o, "classes"),
+	       tw_whole_at(o, "targets"));
 	print_names(json_object_get(o, "columns"), "columns");
 	print_names(json_object_get(o, "answers"),
-		    json_integer_value(json_object_get(o, "classes")) ? "classes" : "targets");
+		    tw_whole_at(o, "classes") ? "classes" : "targets");
 	print_set(o, "train");
 	print_set(o, "validation");
 	print_set(o, "test");
-	printf("%-12s %s\n", "fingerprint", text(o, "fingerprint"));
+	printf("%-12s %s\n", "fingerprint", tw_query_text(o, "fingerprint"));
 	json_array_foreach(json_object_get(o, "warnings"), k, w)
 		printf("%-12s %s\n", "warning", json_string_value(w));
 }
@@ -266,12 +260,10 @@ static void print_images(const json_t *o)
 	{
 		printf("sample %zu", k);
 		if (json_object_get(row, "label"))
-			printf(", label %lld",
-			       (long long)json_integer_value(json_object_get(row, "label")));
+			printf(", label %lld", tw_whole_at(row, "label"));
 		putchar('\n');
-		draw(json_object_get(row, "image"),
-		     (size_t)json_integer_value(json_object_get(o, "height")),
-		     (size_t)json_integer_value(json_object_get(o, "width")));
+		draw(json_object_get(row, "image"), tw_count_at(o, "height"),
+		     tw_count_at(o, "width"));
 	}
 }
 
@@ -344,8 +336,7 @@ static const struct tw_flag flags[] = {
 		     "override a field of the job: data.path=/data/mnist; may be repeated"),
 	TW_FLAG(struct data_flags, count, "count", TW_U32, "3", "N", 1, 1000,
 		"show: number of samples"),
-	TW_FLAG(struct data_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
-		"print the result as one JSON object"),
+	TW_SWITCH(struct data_flags, json, "json", "print the result as one JSON object"),
 	TW_FLAG_END,
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* eval.c - thalweg eval PATH: trained parameters, scored on data. */
+#include "base/json.h"
 #include "cli/query_output.h"
 
 #include <stdio.h>
@@ -26,14 +27,12 @@ static void print(const json_t *r)
 		printf("%-12s not a number\n", "loss");
 	if (json_is_number(accuracy))
 		printf("%-12s %.6g\n", "accuracy", json_number_value(accuracy));
-	printf("%-12s %lld of %s%s%s\n", "samples",
-	       (long long)json_integer_value(json_object_get(r, "samples")), data ? "" : "the ",
+	printf("%-12s %lld of %s%s%s\n", "samples", tw_whole_at(r, "samples"), data ? "" : "the ",
 	       json_string_value(data ? data : json_object_get(r, "set")), data ? "" : " set");
-	printf("%-12s %.3g s, %.4g samples/s\n", "time",
-	       json_number_value(json_object_get(r, "seconds")),
-	       json_number_value(json_object_get(r, "samples_per_second")));
-	printf("%-12s %s\n", "digest", json_string_value(json_object_get(r, "parameters_digest")));
-	printf("%-12s %s\n", "checkpoint", json_string_value(json_object_get(r, "checkpoint")));
+	printf("%-12s %.3g s, %.4g samples/s\n", "time", tw_number_at(r, "seconds"),
+	       tw_number_at(r, "samples_per_second"));
+	printf("%-12s %s\n", "digest", tw_text_at(r, "parameters_digest"));
+	printf("%-12s %s\n", "checkpoint", tw_text_at(r, "checkpoint"));
 }
 
 static int eval(const struct tw_call *call)
@@ -78,10 +77,9 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct eval_flags, predictions, "predictions", TW_TEXT, "", "FILE", 0, 0,
 		"write the prediction for each sample to this file: CSV, or as .jsonl or .npy "
 		"in its name says"),
-	TW_FLAG(struct eval_flags, force, "force", TW_BOOL, "false", NULL, 0, 0,
-		"let --predictions overwrite an existing file"),
-	TW_FLAG(struct eval_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
-		"print the result as one JSON object"),
+	TW_SWITCH(struct eval_flags, force, "force",
+		  "let --predictions overwrite an existing file"),
+	TW_SWITCH(struct eval_flags, json, "json", "print the result as one JSON object"),
 	TW_FLAG_END,
 };
 

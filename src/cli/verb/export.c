@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* export.c - thalweg export PATH --to FILE: trained parameters for other programs. */
+#include "base/json.h"
 #include "cli/query_output.h"
 #include "checkpoint/export.h"
 
@@ -16,12 +17,10 @@ static void print(const json_t *r)
 {
 	char bytes[24];
 
-	printf("%-12s %s\n", "checkpoint", json_string_value(json_object_get(r, "checkpoint")));
-	printf("%-12s %s (%s)\n", "written", json_string_value(json_object_get(r, "to")),
-	       json_string_value(json_object_get(r, "format")));
-	printf("%-12s %lld, %s\n", "tensors",
-	       (long long)json_integer_value(json_object_get(r, "tensors")),
-	       tw_query_bytes(json_number_value(json_object_get(r, "bytes")), bytes));
+	printf("%-12s %s\n", "checkpoint", tw_text_at(r, "checkpoint"));
+	printf("%-12s %s (%s)\n", "written", tw_text_at(r, "to"), tw_text_at(r, "format"));
+	printf("%-12s %lld, %s\n", "tensors", tw_whole_at(r, "tensors"),
+	       tw_query_bytes(tw_number_at(r, "bytes"), bytes));
 }
 
 /* A program that loads the file: the network's source is ours, and has lines. */
@@ -78,12 +77,10 @@ static const struct tw_flag flags[] = {
 				     "safetensors, or npy: one file per tensor, named after the "
 				     "tensor"),
 	  .value = "NAME" },
-	TW_FLAG(struct export_flags, standalone, "standalone", TW_BOOL, "false", NULL, 0, 0,
-		"add the normalisation to the network as layer 0, and print PyTorch code for it"),
-	TW_FLAG(struct export_flags, force, "force", TW_BOOL, "false", NULL, 0, 0,
-		"overwrite existing files"),
-	TW_FLAG(struct export_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
-		"print what was written as one JSON object"),
+	TW_SWITCH(struct export_flags, standalone, "standalone",
+		  "add the normalisation to the network as layer 0, and print PyTorch code for it"),
+	TW_SWITCH(struct export_flags, force, "force", "overwrite existing files"),
+	TW_SWITCH(struct export_flags, json, "json", "print what was written as one JSON object"),
 	TW_FLAG_END,
 };
 

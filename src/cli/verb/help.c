@@ -141,10 +141,9 @@ static int help(const struct tw_call *call)
 }
 
 static const struct tw_flag flags[] = {
-	TW_FLAG(struct help_flags, markdown, "markdown", TW_BOOL, "false", NULL, 0, 0,
-		"with options: print the whole reference page, including the flags of the verbs"),
-	TW_FLAG(struct help_flags, man, "man", TW_BOOL, "false", NULL, 0, 0,
-		"print the manual page thalweg(1) in roff"),
+	TW_SWITCH(struct help_flags, markdown, "markdown",
+		  "with options: print the whole reference page, including the flags of the verbs"),
+	TW_SWITCH(struct help_flags, man, "man", "print the manual page thalweg(1) in roff"),
 	TW_FLAG_END,
 };
 

@@ -2,6 +2,8 @@
 /* inspect.c - thalweg inspect PATH: layers and memory of a job, or what a checkpoint holds. */
 #include "cli/query_output.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,23 +13,6 @@ struct inspect_flags {
 	bool json;
 	struct tw_describe_request job;
 };
-
-static const char *text(const json_t *o, const char *name)
-{
-	const char *t = json_string_value(json_object_get(o, name));
-
-	return t ? t : "-";
-}
-
-static long long whole(const json_t *o, const char *name)
-{
-	return (long long)json_integer_value(json_object_get(o, name));
-}
-
-static double number(const json_t *o, const char *name)
-{
-	return json_number_value(json_object_get(o, name));
-}
 
 static void cell(const json_t *o, const char *name)
 {
@@ -43,8 +28,8 @@ static void bytes_line(const json_t *o, const char *label, const char *name)
 {
 	char bytes[24];
 
-	printf("  %-24s %12lld  %s\n", label, whole(o, name),
-	       tw_query_bytes(number(o, name), bytes));
+	printf("  %-24s %12lld  %s\n", label, tw_whole_at(o, name),
+	       tw_query_bytes(tw_number_at(o, name), bytes));
 }
 
 /* --- a job --- */
@@ -59,15 +44,17 @@ static void print_layers(const json_t *o)
 	json_array_foreach(json_object_get(o, "layers"), k, row)
 	{
 		printf("%-12s %-32s %-12s %12lld %10.4g",
-		       *text(row, "number") ? text(row, "number") : "loss", text(row, "text"),
-		       text(row, "output"), whole(row, "parameters") + whole(row, "buffers"),
-		       number(row, "mflop"));
+		       *tw_query_text(row, "number") ? tw_query_text(row, "number") : "loss",
+		       tw_query_text(row, "text"), tw_query_text(row, "output"),
+		       tw_whole_at(row, "parameters") + tw_whole_at(row, "buffers"),
+		       tw_number_at(row, "mflop"));
 		if (json_is_string(json_object_get(row, "cut")))
-			printf("   %s, %lld", text(row, "cut"), whole(row, "crosses"));
+			printf("   %s, %lld", tw_query_text(row, "cut"),
+			       tw_whole_at(row, "crosses"));
 		printf("\n");
 	}
 	printf("%-12s %-32s %-12s %12lld %10.4g\n", "all", "", "",
-	       whole(o, "parameters") + whole(o, "buffers"), number(o, "mflop"));
+	       tw_whole_at(o, "parameters") + tw_whole_at(o, "buffers"), tw_number_at(o, "mflop"));
 	printf("\nmodel.stages lists borders of stages; so many values of a sample cross there\n");
 }
 
@@ -77,8 +64,9 @@ static void print_measured(const json_t *o)
 	size_t k, i;
 
 	printf("\n%-12s %-32s %10s\n", "layer", "text", "ms");
-	json_array_foreach(json_object_get(o, "layers"), k, row) printf(
-		"%-12s %-32s %10.4f\n", text(row, "number"), text(row, "text"), number(row, "ms"));
+	json_array_foreach(json_object_get(o, "layers"), k, row)
+		printf("%-12s %-32s %10.4f\n", tw_query_text(row, "number"),
+		       tw_query_text(row, "text"), tw_number_at(row, "ms"));
 	printf("\n%-8s %-32s %-8s %s\n", "stages", "model.stages", "faster", "ms of each stage");
 	json_array_foreach(json_object_get(o, "stages"), k, row)
 	{
@@ -88,8 +76,8 @@ static void print_measured(const json_t *o)
 		json_array_foreach(json_object_get(row, "borders"), i, v) at +=
 			(size_t)snprintf(borders + at, sizeof borders - at, "%s%s", i ? ", " : "",
 					 json_string_value(v));
-		printf("%-8lld %s%-*s %-8.2f", whole(row, "stages"), borders, 32 - (int)at, "]",
-		       number(row, "faster"));
+		printf("%-8lld %s%-*s %-8.2f", tw_whole_at(row, "stages"), borders, 32 - (int)at,
+		       "]", tw_number_at(row, "faster"));
 		json_array_foreach(json_object_get(row, "seconds"), i, v)
 			printf(" %.3f", json_number_value(v) * 1e3);
 		printf("\n");
@@ -100,7 +88,7 @@ static void print_memory(const json_t *o)
 {
 	const json_t *m = json_object_get(o, "memory");
 
-	printf("\nmemory of one worker, batch of %lld\n", whole(o, "batch"));
+	printf("\nmemory of one worker, batch of %lld\n", tw_whole_at(o, "batch"));
 	bytes_line(m, "arena", "arena_bytes");
 	bytes_line(m, "arena without reuse", "without_reuse_bytes");
 	bytes_line(m, "batch", "batch_bytes");
@@ -119,10 +107,11 @@ static void print_plan(const json_t *o)
 	{
 		char name[120];
 
-		snprintf(name, sizeof name, "%s%s%s", text(row, "layer"),
-			 *text(row, "layer") ? " " : "", text(row, "what"));
-		printf("%-24s %12lld %12lld %6lld %6lld\n", name, whole(row, "offset"),
-		       whole(row, "bytes"), whole(row, "first"), whole(row, "last"));
+		snprintf(name, sizeof name, "%s%s%s", tw_query_text(row, "layer"),
+			 *tw_query_text(row, "layer") ? " " : "", tw_query_text(row, "what"));
+		printf("%-24s %12lld %12lld %6lld %6lld\n", name, tw_whole_at(row, "offset"),
+		       tw_whole_at(row, "bytes"), tw_whole_at(row, "first"),
+		       tw_whole_at(row, "last"));
 	}
 	printf("\nsteps\n");
 	json_array_foreach(json_object_get(o, "steps"), k, row)
@@ -134,20 +123,22 @@ static void print_job(const json_t *o)
 	const json_t *d = json_object_get(o, "data");
 	char shape[100];
 
-	printf("%-12s %s\n", "job", text(o, "job"));
-	printf("%-12s %s, %lld workers\n", "strategy", text(o, "strategy"), whole(o, "workers"));
-	printf("%-12s %s%s%s\n", "model", text(o, "model"), json_object_get(o, "about") ? ": " : "",
-	       json_object_get(o, "about") ? text(o, "about") : "");
-	printf("%-12s %lld trained, %lld buffers\n", "parameters", whole(o, "parameters"),
-	       whole(o, "buffers"));
+	printf("%-12s %s\n", "job", tw_query_text(o, "job"));
+	printf("%-12s %s, %lld workers\n", "strategy", tw_query_text(o, "strategy"),
+	       tw_whole_at(o, "workers"));
+	printf("%-12s %s%s%s\n", "model", tw_query_text(o, "model"),
+	       json_object_get(o, "about") ? ": " : "",
+	       json_object_get(o, "about") ? tw_query_text(o, "about") : "");
+	printf("%-12s %lld trained, %lld buffers\n", "parameters", tw_whole_at(o, "parameters"),
+	       tw_whole_at(o, "buffers"));
 	if (!d) {
-		printf("%-12s %lld in an epoch, batch of %lld\n", "samples", whole(o, "samples"),
-		       whole(o, "batch"));
+		printf("%-12s %lld in an epoch, batch of %lld\n", "samples",
+		       tw_whole_at(o, "samples"), tw_whole_at(o, "batch"));
 		return;
 	}
-	printf("%-12s %s, %s, %lld train, %lld validation, %lld test\n", "data", text(d, "source"),
-	       tw_query_shape(json_object_get(d, "shape"), shape), whole(d, "train"),
-	       whole(d, "validation"), whole(d, "test"));
+	printf("%-12s %s, %s, %lld train, %lld validation, %lld test\n", "data",
+	       tw_query_text(d, "source"), tw_query_shape(json_object_get(d, "shape"), shape),
+	       tw_whole_at(d, "train"), tw_whole_at(d, "validation"), tw_whole_at(d, "test"));
 	print_layers(o);
 	print_memory(o);
 	if (json_object_get(o, "stages"))
@@ -169,7 +160,7 @@ static void print_tensors(const json_t *o)
 	{
 		char shape[100];
 
-		printf("%-28s %-16s", text(row, "name"),
+		printf("%-28s %-16s", tw_query_text(row, "name"),
 		       tw_query_shape(json_object_get(row, "shape"), shape));
 		cell(row, "mean");
 		cell(row, "deviation");
@@ -210,24 +201,26 @@ static void print_card(const json_t *o)
 		return;
 	}
 	if (!in) {
-		printf("%-12s a model whose network is not known: %s\n", "card", text(c, "task"));
+		printf("%-12s a model whose network is not known: %s\n", "card",
+		       tw_query_text(c, "task"));
 		return;
 	}
 	printf("%-12s %s of %s, normalised: %s%s\n", "takes",
-	       tw_query_shape(json_object_get(in, "shape"), shape), text(in, "values"),
-	       text(json_object_get(c, "normalise"), "name"),
+	       tw_query_shape(json_object_get(in, "shape"), shape), tw_query_text(in, "values"),
+	       tw_query_text(json_object_get(c, "normalise"), "name"),
 	       json_is_true(json_object_get(json_object_get(c, "network"), "standalone"))
 		       ? " (by its first layer)"
 		       : "");
 	print_names("columns", json_object_get(in, "columns"));
-	printf("%-12s %s", "predicts", text(c, "task"));
+	printf("%-12s %s", "predicts", tw_query_text(c, "task"));
 	if (json_object_get(out, "label"))
-		printf(", %s", text(out, "label"));
-	printf("; outputs mean: %s\n", text(out, "reading"));
-	print_names(whole(out, "classes") ? "classes" : "targets", json_object_get(out, "names"));
+		printf(", %s", tw_query_text(out, "label"));
+	printf("; outputs mean: %s\n", tw_query_text(out, "reading"));
+	print_names(tw_whole_at(out, "classes") ? "classes" : "targets",
+		    json_object_get(out, "names"));
 	printf("%-12s %s, %lld train, %lld validation, %lld test, fingerprint %s\n", "trained on",
-	       text(d, "source"), whole(d, "train"), whole(d, "validation"), whole(d, "test"),
-	       text(d, "fingerprint"));
+	       tw_query_text(d, "source"), tw_whole_at(d, "train"), tw_whole_at(d, "validation"),
+	       tw_whole_at(d, "test"), tw_query_text(d, "fingerprint"));
 }
 
 static void print_checkpoint(const json_t *o)
@@ -236,23 +229,25 @@ static void print_checkpoint(const json_t *o)
 	char bytes[24];
 	size_t k;
 
-	printf("%-12s %s\n", "checkpoint", text(o, "path"));
-	printf("%-12s %s by %s, isa %s\n", "written", text(o, "written"), text(o, "program"),
-	       text(o, "isa"));
+	printf("%-12s %s\n", "checkpoint", tw_query_text(o, "path"));
+	printf("%-12s %s by %s, isa %s\n", "written", tw_query_text(o, "written"),
+	       tw_query_text(o, "program"), tw_query_text(o, "isa"));
 	printf("%-12s %s in %s, rule %s, %lld workers, %lld shards\n", "strategy",
-	       text(o, "strategy"), text(o, "world"), text(o, "rule"), whole(o, "workers"),
-	       whole(o, "shards"));
+	       tw_query_text(o, "strategy"), tw_query_text(o, "world"), tw_query_text(o, "rule"),
+	       tw_whole_at(o, "workers"), tw_whole_at(o, "shards"));
 	printf("%-12s ", "work");
 	if (json_is_number(json_object_get(o, "epochs")))
-		printf("%.4g epochs, ", number(o, "epochs"));
-	printf("%lld steps, %lld samples, %.3g s\n", whole(o, "steps"), whole(o, "applied_samples"),
-	       number(o, "seconds"));
+		printf("%.4g epochs, ", tw_number_at(o, "epochs"));
+	printf("%lld steps, %lld samples, %.3g s\n", tw_whole_at(o, "steps"),
+	       tw_whole_at(o, "applied_samples"), tw_number_at(o, "seconds"));
 	printf("%-12s %lld trained, %lld buffers; here is %s\n", "parameters",
-	       whole(o, "parameters"), whole(o, "buffers"), text(o, "evaluated"));
+	       tw_whole_at(o, "parameters"), tw_whole_at(o, "buffers"),
+	       tw_query_text(o, "evaluated"));
 	print_card(o);
 	printf("\n%-44s %12s\n", "file", "size");
-	json_array_foreach(json_object_get(o, "files"), k, row) printf(
-		"%-44s %12s\n", text(row, "file"), tw_query_bytes(number(row, "bytes"), bytes));
+	json_array_foreach(json_object_get(o, "files"), k, row)
+		printf("%-44s %12s\n", tw_query_text(row, "file"),
+		       tw_query_bytes(tw_number_at(row, "bytes"), bytes));
 	print_tensors(o);
 }
 
@@ -262,9 +257,9 @@ static void print_file(const json_t *o)
 	const char *name;
 	char bytes[24];
 
-	printf("%-12s %s\n", "file", text(o, "path"));
-	printf("%-12s %s, %lld values\n", "size", tw_query_bytes(number(o, "bytes"), bytes),
-	       whole(o, "values"));
+	printf("%-12s %s\n", "file", tw_query_text(o, "path"));
+	printf("%-12s %s, %lld values\n", "size", tw_query_bytes(tw_number_at(o, "bytes"), bytes),
+	       tw_whole_at(o, "values"));
 	json_object_foreach((json_t *)json_object_get(o, "metadata"), name,
 			    v) if (strcmp(name, "pytorch") !=
 				   0) /* many lines: export prints them */
@@ -319,7 +314,7 @@ static int inspect(const struct tw_call *call)
 	if ((tw_query_is_job(call->word[0]) ? look_at_job : look_at_snapshot)(call, &o, &why) !=
 	    TW_OK)
 		return tw_query_failed(call, &why);
-	kind = text(o, "kind");
+	kind = tw_query_text(o, "kind");
 	return tw_query_show(o, f->json,
 			     strcmp(kind, "job") == 0          ? print_job
 			     : strcmp(kind, "checkpoint") == 0 ? print_checkpoint
@@ -327,14 +322,13 @@ static int inspect(const struct tw_call *call)
 }
 
 static const struct tw_flag flags[] = {
-	TW_FLAG(struct inspect_flags, job.plan, "plan", TW_BOOL, "false", NULL, 0, 0,
-		"for a job: every buffer of the memory plan, and every step"),
-	TW_FLAG(struct inspect_flags, job.measure, "measure", TW_BOOL, "false", NULL, 0, 0,
-		"for a job: the time of each layer on this machine, and stages of equal time"),
+	TW_SWITCH(struct inspect_flags, job.plan, "plan",
+		  "for a job: every buffer of the memory plan, and every step"),
+	TW_SWITCH(struct inspect_flags, job.measure, "measure",
+		  "for a job: the time of each layer on this machine, and stages of equal time"),
 	TW_FLAG_MANY(struct inspect_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.batch=128; may be repeated"),
-	TW_FLAG(struct inspect_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
-		"print it as one JSON object"),
+	TW_SWITCH(struct inspect_flags, json, "json", "print it as one JSON object"),
 	TW_FLAG_END,
 };
 

@@ -3,6 +3,8 @@
  * worth it. */
 #include "cli/query_output.h"
 
+#include "base/json.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,21 +22,9 @@ struct plan_flags {
 	bool json, schedule;
 };
 
-static double number(const json_t *o, const char *name)
-{
-	return json_number_value(json_object_get(o, name));
-}
-
-static const char *text(const json_t *o, const char *name)
-{
-	const char *t = json_string_value(json_object_get(o, name));
-
-	return t ? t : "";
-}
-
 static uint32_t workers_of(const json_t *row)
 {
-	return (uint32_t)json_integer_value(json_object_get(row, "workers"));
+	return (uint32_t)tw_whole_at(row, "workers");
 }
 
 static bool is_own(const json_t *row)
@@ -105,7 +95,7 @@ static const json_t *best_of(const json_t *o, uint32_t workers, const char *fami
 		if (workers_of(one) == workers && !of == !family &&
 		    (!family || strcmp(of, family) == 0))
 			return json_array_get(json_object_get(o, "rows"),
-					      (size_t)number(one, "row"));
+					      (size_t)tw_number_at(one, "row"));
 	}
 	return NULL;
 }
@@ -131,34 +121,36 @@ static const char *family_at(const json_t *o, uint32_t workers, size_t k)
 static void print_head(const json_t *o)
 {
 	const json_t *first = json_array_get(json_object_get(o, "rows"), 0);
-	const double bandwidth = number(o, "bandwidth_bits_per_second");
+	const double bandwidth = tw_number_at(o, "bandwidth_bits_per_second");
 	char time[24], bits[32];
 
-	printf("%-10s %s: %.0f parameters, batch %.0f\n", "job", text(o, "job"),
-	       number(o, "parameters") + number(o, "buffers"), number(o, "batch"));
-	printf("%-10s %s per step (%s)", "computing", time_text(number(o, "compute_seconds"), time),
-	       text(o, "compute"));
+	printf("%-10s %s: %.0f parameters, batch %.0f\n", "job", tw_text_at(o, "job"),
+	       tw_number_at(o, "parameters") + tw_number_at(o, "buffers"),
+	       tw_number_at(o, "batch"));
+	printf("%-10s %s per step (%s)", "computing",
+	       time_text(tw_number_at(o, "compute_seconds"), time), tw_text_at(o, "compute"));
 	if (json_object_get(first, "alone_samples_per_second"))
 		printf("; one machine alone: %.4g samples/s",
-		       number(first, "alone_samples_per_second"));
+		       tw_number_at(first, "alone_samples_per_second"));
 	printf("\n%-10s %s, latency %s\n", "links",
 	       bandwidth > 0 ? bits_text(bandwidth, bits) : "any bandwidth",
-	       time_text(number(o, "latency_seconds"), time));
+	       time_text(tw_number_at(o, "latency_seconds"), time));
 }
 
 static void print_row(const json_t *row)
 {
 	char time[24], busy[24], server[24], worker[24], times[24], late[24], name[40];
 
-	snprintf(name, sizeof name, "%s%s", text(row, "strategy"), is_own(row) ? " *" : "");
+	snprintf(name, sizeof name, "%s%s", tw_text_at(row, "strategy"), is_own(row) ? " *" : "");
 	printf("%-17.17s %8s %9.4g %7sx %10s %10s %10s %6s  %s\n", name,
-	       time_text(number(row, "step_seconds"), time), number(row, "samples_per_second"),
-	       short_text(number(row, "speedup"), times),
-	       tw_query_bytes(number(row, "busiest_node_bytes_per_step"), busy),
-	       tw_query_bytes(number(row, "server_memory_bytes"), server),
-	       tw_query_bytes(number(row, "worker_memory_bytes"), worker),
-	       short_text(number(row, "staleness"), late),
-	       is_open(row) ? text(row, "limited_by") : "memory");
+	       time_text(tw_number_at(row, "step_seconds"), time),
+	       tw_number_at(row, "samples_per_second"),
+	       short_text(tw_number_at(row, "speedup"), times),
+	       tw_query_bytes(tw_number_at(row, "busiest_node_bytes_per_step"), busy),
+	       tw_query_bytes(tw_number_at(row, "server_memory_bytes"), server),
+	       tw_query_bytes(tw_number_at(row, "worker_memory_bytes"), worker),
+	       short_text(tw_number_at(row, "staleness"), late),
+	       is_open(row) ? tw_text_at(row, "limited_by") : "memory");
 }
 
 /* What was assumed of a codec whose bytes depend on the gradients. */
@@ -167,9 +159,10 @@ static void print_density(const json_t *row)
 	const json_t *d = json_object_get(row, "density");
 
 	if (d)
-		printf("%s%s: its codec sends %.3g %% of the values (%s)\n", text(row, "strategy"),
-		       is_own(row) ? " *" : "", 100 * number(d, "share"),
-		       strcmp(text(d, "from"), "given") == 0
+		printf("%s%s: its codec sends %.3g %% of the values (%s)\n",
+		       tw_text_at(row, "strategy"), is_own(row) ? " *" : "",
+		       100 * tw_number_at(d, "share"),
+		       strcmp(tw_text_at(d, "from"), "given") == 0
 			       ? "--density"
 			       : "measured over the first steps; --density gives another share");
 }
@@ -177,8 +170,9 @@ static void print_density(const json_t *row)
 /* At most 100 columns; long reasons are broken between words. */
 static void print_reason(const json_t *row)
 {
-	const char *at = text(row, "not_predicted");
-	int column = printf("%s%s: not predicted:", text(row, "strategy"), is_own(row) ? " *" : "");
+	const char *at = tw_text_at(row, "not_predicted");
+	int column = printf("%s%s: not predicted:", tw_text_at(row, "strategy"),
+			    is_own(row) ? " *" : "");
 
 	while (*at) {
 		const int word = (int)strcspn(at, " ");
@@ -231,21 +225,21 @@ static void print_verdict(const json_t *o, uint32_t workers)
 	for (size_t k = 0; (family = family_at(o, workers, k)); k++) {
 		const json_t *row = best_of(o, workers, family);
 
-		printf("%-44s %-17s %6.3gx, limited by %s\n", family, text(row, "strategy"),
-		       number(row, "speedup"), text(row, "limited_by"));
+		printf("%-44s %-17s %6.3gx, limited by %s\n", family, tw_text_at(row, "strategy"),
+		       tw_number_at(row, "speedup"), tw_text_at(row, "limited_by"));
 	}
 	if (!best)
 		printf("no preset can be predicted for this job and this memory\n");
-	else if (number(best, "speedup") <= 1)
+	else if (tw_number_at(best, "speedup") <= 1)
 		printf("one machine is faster: with %u workers the best, %s, has %.3g of its "
 		       "speed\n(its transfers take %.3g times as long as its computing)\n",
-		       workers, text(best, "strategy"), number(best, "speedup"),
-		       number(best, "transfer_ratio"));
+		       workers, tw_text_at(best, "strategy"), tw_number_at(best, "speedup"),
+		       tw_number_at(best, "transfer_ratio"));
 	else
 		printf("fastest with %u workers: %s, %.3g times one machine\n(its transfers take "
 		       "%.3g times as long as its computing)\n",
-		       workers, text(best, "strategy"), number(best, "speedup"),
-		       number(best, "transfer_ratio"));
+		       workers, tw_text_at(best, "strategy"), tw_number_at(best, "speedup"),
+		       tw_number_at(best, "transfer_ratio"));
 	print_crossover(json_array_get(json_object_get(o, "rows"), 0));
 	printf("A stale or averaged step may teach less per sample: speed is not progress.\n");
 }
@@ -272,8 +266,9 @@ static void print_growth(const json_t *o, uint32_t first)
 			char cell[60] = "-";
 
 			if (best)
-				snprintf(cell, sizeof cell, "%s %.3gx", text(best, "strategy"),
-					 number(best, "speedup"));
+				snprintf(cell, sizeof cell, "%s %.3gx",
+					 tw_text_at(best, "strategy"),
+					 tw_number_at(best, "speedup"));
 			printf(" %-21.21s", cell);
 		}
 		printf("\n");
@@ -301,19 +296,21 @@ static void print_schedule_row(const json_t *row, bool lanes)
 {
 	char forward[24], backward[24], sends[24], memory[24], place[24];
 
-	snprintf(place, sizeof place, "%.0f", number(row, "stage"));
+	snprintf(place, sizeof place, "%.0f", tw_number_at(row, "stage"));
 	if (lanes)
-		snprintf(place, sizeof place, "%.0f x %.0f", number(row, "stage"),
-			 number(row, "lanes"));
-	else if (number(row, "cell") != number(row, "stage"))
-		snprintf(place, sizeof place, "%.0f on %.0f", number(row, "stage"),
-			 number(row, "cell"));
+		snprintf(place, sizeof place, "%.0f x %.0f", tw_number_at(row, "stage"),
+			 tw_number_at(row, "lanes"));
+	else if (tw_number_at(row, "cell") != tw_number_at(row, "stage"))
+		snprintf(place, sizeof place, "%.0f on %.0f", tw_number_at(row, "stage"),
+			 tw_number_at(row, "cell"));
 	printf("%-8s %9.0f %9s %9s %10s %9.0f %8.0f %5.0f %5.1f %% %10s\n", place,
-	       number(row, "parameters"), time_text(number(row, "forward_seconds"), forward),
-	       time_text(number(row, "backward_seconds"), backward),
-	       tw_query_bytes(number(row, "sent_forward_bytes"), sends), number(row, "in_flight"),
-	       number(row, "versions"), number(row, "staleness"), 100 * number(row, "idle_share"),
-	       tw_query_bytes(number(row, "memory_bytes"), memory));
+	       tw_number_at(row, "parameters"),
+	       time_text(tw_number_at(row, "forward_seconds"), forward),
+	       time_text(tw_number_at(row, "backward_seconds"), backward),
+	       tw_query_bytes(tw_number_at(row, "sent_forward_bytes"), sends),
+	       tw_number_at(row, "in_flight"), tw_number_at(row, "versions"),
+	       tw_number_at(row, "staleness"), 100 * tw_number_at(row, "idle_share"),
+	       tw_query_bytes(tw_number_at(row, "memory_bytes"), memory));
 }
 
 static void print_schedule(const json_t *o)
@@ -323,17 +320,19 @@ static void print_schedule(const json_t *o)
 	char time[24];
 	size_t k;
 
-	printf("%-10s %s\n", "job", text(o, "job"));
+	printf("%-10s %s\n", "job", tw_text_at(o, "job"));
 	printf("%-10s %s: %.0f stages, %.0f micro-batches of %.0f samples, %.0f per update\n",
-	       "schedule", text(o, "schedule"), number(o, "stages"), number(o, "micro_batches"),
-	       number(o, "batch"), number(o, "accumulate"));
+	       "schedule", tw_text_at(o, "schedule"), tw_number_at(o, "stages"),
+	       tw_number_at(o, "micro_batches"), tw_number_at(o, "batch"),
+	       tw_number_at(o, "accumulate"));
 	printf("%-10s %s in all, %.4g samples/s, idle %.1f %% (times: %s)\n\n", "predicted",
-	       time_text(number(o, "makespan_seconds"), time), number(o, "samples_per_second"),
-	       100 * number(o, "bubble"), text(o, "times"));
+	       time_text(tw_number_at(o, "makespan_seconds"), time),
+	       tw_number_at(o, "samples_per_second"), 100 * tw_number_at(o, "bubble"),
+	       tw_text_at(o, "times"));
 	printf("%-8s %9s %9s %9s %10s %9s %8s %5s %7s %10s\n", "stage", "params", "forward",
 	       "backward", "sends", "in flight", "versions", "stale", "idle", "memory");
 	json_array_foreach(json_object_get(o, "rows"), k, row) lanes =
-		lanes || number(row, "lanes") > 1;
+		lanes || tw_number_at(row, "lanes") > 1;
 	json_array_foreach(json_object_get(o, "rows"), k, row) print_schedule_row(row, lanes);
 	printf("\n");
 	json_array_foreach(json_object_get(o, "picture"), k, line)
@@ -456,8 +455,8 @@ static const struct tw_flag flags[] = {
 		"measured here"),
 	TW_FLAG(struct plan_flags, memory, "memory", TW_SIZE, "0B", "M", 0, 0,
 		"memory of a node: choose no strategy that needs more; 0B: any"),
-	TW_FLAG(struct plan_flags, schedule, "schedule", TW_BOOL, "false", NULL, 0, 0,
-		"print the schedule of the job's pipeline instead, as a table and as a picture"),
+	TW_SWITCH(struct plan_flags, schedule, "schedule",
+		  "print the schedule of the job's pipeline instead, as a table and as a picture"),
 	TW_FLAG(struct plan_flags, read_csv, "read-csv", TW_TEXT, "", "FILE", 0, 0,
 		"with --schedule: take the moves from a file, one line per node, such as "
 		"0F0,0F1,0B0,0B1; as torch.distributed.pipelining writes them"),
@@ -467,8 +466,7 @@ static const struct tw_flag flags[] = {
 		"with --schedule: micro-batches to show; 0: enough to see the pipeline full"),
 	TW_FLAG_MANY(struct plan_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.batch=128; may be repeated"),
-	TW_FLAG(struct plan_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
-		"print everything as one JSON object"),
+	TW_SWITCH(struct plan_flags, json, "json", "print everything as one JSON object"),
 	TW_FLAG_END,
 };
 

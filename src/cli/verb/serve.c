@@ -53,8 +53,8 @@ static const struct tw_flag flags[] = {
 		      "(default: 127.0.0.1:7433)",
 		      "port on this machine for /metrics and /health (default: 7434 or a free "
 		      "one)"),
-	TW_FLAG(struct serve_flags, link.insecure, "insecure", TW_BOOL, "false", NULL, 0, 0,
-		"accept other machines without key or certificates"),
+	TW_SWITCH(struct serve_flags, link.insecure, "insecure",
+		  "accept other machines without key or certificates"),
 	TW_FLAG_END,
 };
 

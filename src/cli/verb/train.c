@@ -77,8 +77,8 @@ static const struct tw_flag flags[] = {
 	TW_TRACE_FLAG(
 		"write a timeline for Perfetto (Chrome's trace format); with --processes each "
 		"process has its own file: FILE, FILE.worker-1, FILE.server-1, ..."),
-	TW_FLAG(struct train_flags, processes, "processes", TW_BOOL, "false", NULL, 0, 0,
-		"start a process for every worker and server instead of threads"),
+	TW_SWITCH(struct train_flags, processes, "processes",
+		  "start a process for every worker and server instead of threads"),
 	{ .option = TW_OPTION_CHOICE(struct train_flags, world, "world", "auto", worlds,
 				     "where to train: threads, tcp (processes) or mpi; auto: on "
 				     "the ranks of a launcher, else in threads"),
@@ -86,8 +86,8 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct train_flags, tasks.key, "key", TW_TEXT, "", "FILE", 0, 0,
 		"tasks of srun --mpi=none with --world tcp: the cluster's key, as `thalweg key` "
 		"makes it"),
-	TW_FLAG(struct train_flags, tasks.insecure, "insecure", TW_BOOL, "false", NULL, 0, 0,
-		"the same tasks: connect machines without a key"),
+	TW_SWITCH(struct train_flags, tasks.insecure, "insecure",
+		  "the same tasks: connect machines without a key"),
 	TW_FLAG_END,
 };
 
