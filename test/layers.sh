@@ -102,7 +102,7 @@ check_tree() {
 		}
 		{
 			if (pure) {
-				forbid("clock_gettime gettimeofday time clock nanosleep usleep sleep", "time comes from the context")
+				forbid("tw_clock clock_gettime gettimeofday time clock nanosleep usleep sleep", "time comes from the context")
 				forbid("rand srand rand_r random srandom drand48 getrandom", "chance comes from base/rng.h")
 				forbid("fopen fdopen open openat creat socket connect listen accept", "files and sockets are the world'"'"'s")
 				forbid("pthread_create pthread_mutex_lock thrd_create mtx_lock", "threads are the world'"'"'s")

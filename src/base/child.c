@@ -2,6 +2,8 @@
 /* child.c - fork, exec, wait. */
 #include "base/child.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -9,7 +11,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LOOK_NS 5000000 /* between two looks at a child */
@@ -177,22 +178,14 @@ bool tw_child_look(struct tw_child *c)
 	return reap(c, WNOHANG);
 }
 
-static double seconds_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 bool tw_child_wait(struct tw_child *c, double seconds)
 {
-	const double until = seconds_now() + seconds;
+	const int64_t began = tw_clock();
 
 	if (isinf(seconds))
 		return reap(c, 0);
 	while (!tw_child_look(c)) {
-		if (seconds_now() >= until)
+		if (tw_clock_seconds(began) >= seconds)
 			return false;
 		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
 	}

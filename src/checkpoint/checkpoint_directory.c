@@ -9,6 +9,7 @@
  *      names stays, under another name if it is in the way. */
 #include "checkpoint/checkpoint_directory.h"
 
+#include "base/clock.h"
 #include "base/regular_file.h"
 #include "checkpoint/checkpoint_read.h"
 #include "checkpoint/checkpoint_remove.h"
@@ -26,7 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TOLD 16
@@ -54,13 +54,9 @@ struct dir_store {
 
 static double seconds_now(const struct dir_store *d)
 {
-	struct timespec t;
+	const int64_t lasted = d->began ? tw_clock() - d->began : 0;
 
-	if (!d->began)
-		return d->seconds;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return d->seconds +
-	       (double)((int64_t)t.tv_sec * TW_SECOND + t.tv_nsec - d->began) / (double)TW_SECOND;
+	return d->seconds + (double)lasted / (double)TW_SECOND;
 }
 
 /* ckpt-<n>.new and ckpt-<n>.old; ckpt-<n>.refused where n is not above `refused`. */

@@ -4,6 +4,7 @@
  * The child leads a process group of its own, so that its children end with it. */
 #include "data/subprocess.h"
 #include "base/child.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TAIL 400
@@ -24,10 +24,7 @@ struct tail {
 
 static int64_t clock_ms(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return tw_clock() / 1000000;
 }
 
 static void keep_tail(struct tail *t, const char *text, size_t n)

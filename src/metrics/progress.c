@@ -2,6 +2,7 @@
 /* progress.c - listens to a run: how far it is, for people, and log.jsonl, for programs. */
 #include "metrics/progress.h"
 
+#include "base/json.h"
 #include "base/printable.h"
 
 #include <errno.h>
@@ -9,17 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define ENDLESS ((uint64_t)1 << 62) /* positions without a limit: see plan.c */
-
-int64_t tw_clock(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * TW_SECOND + t.tv_nsec;
-}
 
 void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run_directory *dir,
 		   tw_progress_show show, void *show_arg)
@@ -100,11 +92,6 @@ static void delta(struct tw_watch *w, uint32_t shard, const struct tw_account *a
 		w->diverged = true;
 }
 
-static json_t *real(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
-
 void tw_watch_line(struct tw_watch *w, json_t *line)
 {
 	tw_json_lines_put(&w->metrics, line);
@@ -140,10 +127,10 @@ static json_t *single(double x)
 static json_t *curve(const struct tw_watch *w, const struct tw_point *l)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epochs",
-			 real(l->samples / (double)w->plan->problem.samples), "samples",
-			 real(l->samples), "steps", real(l->steps), "updates", real(l->updates),
-			 "train_loss", real(l->train_loss), "staleness", real(l->staleness), "rate",
-			 single(l->rate));
+			 tw_json_number(l->samples / (double)w->plan->problem.samples), "samples",
+			 tw_json_number(l->samples), "steps", tw_json_number(l->steps), "updates",
+			 tw_json_number(l->updates), "train_loss", tw_json_number(l->train_loss),
+			 "staleness", tw_json_number(l->staleness), "rate", single(l->rate));
 }
 
 /* How it goes, for programs: once a second. */
@@ -165,11 +152,11 @@ static void measure(struct tw_watch *w, const struct tw_note *n, int64_t clock)
 	line = json_pack("{s:s, s:f, s:f, s:I, s:I, s:o, s:f, s:i}", "event", "progress", "time",
 			 run_time(w, n->at), "seconds", run_seconds(w, clock), "dealt",
 			 (json_int_t)p->dealt, "bytes", (json_int_t)(n->bytes + w->earlier.bytes),
-			 "loss", real(p->loss), "samples_per_second", p->rate, "live",
+			 "loss", tw_json_number(p->loss), "samples_per_second", p->rate, "live",
 			 (int)p->live);
 	rest = curve(w, &in);
 	if (line && w->plan->traffic.delta)
-		json_object_set_new(line, "drift", real(p->drift));
+		json_object_set_new(line, "drift", tw_json_number(p->drift));
 	if (line && rest) {
 		json_object_update(line, rest);
 		tw_json_lines_put(&w->metrics, line);
@@ -283,7 +270,8 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 			    tw_unsigned_nan(loss));
 	line = json_pack("{s:f, s:I, s:o, s:o}", "seconds", run_seconds(w, w->pinned.clock),
 			 "bytes", (json_int_t)(w->pinned.bytes + w->earlier.bytes), "loss",
-			 real(loss), "accuracy", accuracy < 0.0 ? json_null() : real(accuracy));
+			 tw_json_number(loss), "accuracy",
+			 accuracy < 0.0 ? json_null() : tw_json_number(accuracy));
 	if (line) {
 		json_t *rest = curve(w, p);
 
@@ -303,9 +291,9 @@ static void iteration(struct tw_watch *w, const struct tw_note *n)
 		w->now.loss = o->loss;
 	log_at(w, n->at, "iteration",
 	       json_pack("{s:I, s:I, s:o, s:o, s:o, s:i}", "iteration", (json_int_t)o->iterations,
-			 "evaluations", (json_int_t)o->evaluations, "loss", real(o->loss),
-			 "gradient", real(o->gradient), "step", real(o->step), "restarts",
-			 (int)o->restarts));
+			 "evaluations", (json_int_t)o->evaluations, "loss", tw_json_number(o->loss),
+			 "gradient", tw_json_number(o->gradient), "step", tw_json_number(o->step),
+			 "restarts", (int)o->restarts));
 }
 
 bool tw_watch_note(void *arg, const struct tw_note *n)

@@ -3,6 +3,7 @@
 #ifndef TW_METRICS_PROGRESS_H
 #define TW_METRICS_PROGRESS_H
 
+#include "base/clock.h"
 #include "spec/job.h"
 #include "base/json_lines.h"
 #include "checkpoint/run_directory.h"
@@ -72,8 +73,6 @@ struct tw_watch {
 	int64_t measured;             /* when progress was last written there */
 };
 
-/* ns of CLOCK_MONOTONIC. */
-int64_t tw_clock(void);
 void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run_directory *dir,
 		   tw_progress_show show, void *show_arg);
 /* A tw_observer; arg is the watch.  Interrupts the run when a shard has nothing but refusals, or

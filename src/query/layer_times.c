@@ -5,7 +5,7 @@
 #include "base/median.h"
 #include "engine/network.h"
 #include "engine/stages.h"
-#include "query/stopwatch.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 
@@ -33,10 +33,10 @@ static enum tw_status measure(struct trial *t)
 
 	if (st == TW_OK) /* the first one is slow: memory is touched */
 		st = t->e->class->gradient(t->e, t->scratch, &t->in, t->gradient, &score);
-	for (const int64_t began = tw_stopwatch(); st == TW_OK && t->runs < RUNS_MOST; t->runs++) {
-		if (t->runs >= RUNS_LEAST && tw_stopwatch_seconds(began) > SECONDS_MOST)
+	for (const int64_t began = tw_clock(); st == TW_OK && t->runs < RUNS_MOST; t->runs++) {
+		if (t->runs >= RUNS_LEAST && tw_clock_seconds(began) > SECONDS_MOST)
 			break;
-		st = tw_network_profile(t->e, t->scratch, &t->in, t->gradient, &score, tw_stopwatch,
+		st = tw_network_profile(t->e, t->scratch, &t->in, t->gradient, &score, tw_clock,
 					t->spent + (size_t)t->runs * t->nodes);
 	}
 	return st;

@@ -5,11 +5,12 @@
  * strategy, so whatever the job refuses is refused here with the same sentence. */
 #include "query/query.h"
 
+#include "base/json.h"
 #include "base/median.h"
 #include "cost/cost.h"
 #include "query/plan_best.h"
 #include "query/plan_density.h"
-#include "query/stopwatch.h"
+#include "base/clock.h"
 #include "run/open_engine.h"
 #include "spec/field.h"
 
@@ -128,14 +129,14 @@ static enum tw_status measure(const struct tw_engine *e, uint32_t batch, double 
 
 	if (st == TW_OK)
 		st = e->class->init(e, 0, n, vector);
-	for (const int64_t began = tw_stopwatch(); st == TW_OK && runs < MOST; runs++) {
-		const int64_t from = tw_stopwatch();
+	for (const int64_t began = tw_clock(); st == TW_OK && runs < MOST; runs++) {
+		const int64_t from = tw_clock();
 		struct tw_score score;
 
-		if (runs >= LEAST && tw_stopwatch_seconds(began) > 1)
+		if (runs >= LEAST && tw_clock_seconds(began) > 1)
 			break;
 		st = e->class->gradient(e, scratch, &in, gradient, &score);
-		time[runs] = tw_stopwatch_seconds(from);
+		time[runs] = tw_clock_seconds(from);
 	}
 	free(vector);
 	free(gradient);
@@ -176,11 +177,6 @@ static enum tw_status price_computing(struct again *a, const struct tw_job *job,
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-static json_t *number(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *not_predicted(const char *reason)
 {
 	json_t *o = json_object();
@@ -203,7 +199,7 @@ static json_t *row_of(const struct again *a, const struct tw_job *job, double up
 		      c.busiest_bytes, "server_memory_bytes", c.server_memory,
 		      "worker_memory_bytes", c.worker_memory, "staleness", c.staleness,
 		      "limited_by", tw_cost_limit_names[c.limit], "transfer_ratio", c.ratio);
-	json_object_set_new(o, "alone_samples_per_second", number(c.alone));
+	json_object_set_new(o, "alone_samples_per_second", tw_json_number(c.alone));
 	json_object_set_new(o, "part_seconds",
 			    json_pack("{s:f, s:f, s:f, s:f, s:f}", "computing", c.parts.computing,
 				      "slowest_worker", c.parts.slowest, "network_card",
@@ -323,9 +319,10 @@ static enum tw_status add_row(struct again *a, const struct tw_job *own,
 					    json_pack("{s:f, s:s}", "share", d.share, "from",
 						      a->r->density > 0 ? "given" : "measured"));
 		if (json_object_get(o, "speedup") && !preset)
-			json_object_set_new(o, "crossover_bits_per_second",
-					    number(tw_cost_crossover(&job->plan, &job->sim,
-								     a->engine, d.per_value)));
+			json_object_set_new(
+				o, "crossover_bits_per_second",
+				tw_json_number(tw_cost_crossover(&job->plan, &job->sim, a->engine,
+								 d.per_value)));
 		st = json_array_append_new(rows, o) ? tw_fail(why, TW_NO_MEMORY, "no memory")
 						    : TW_OK;
 	}

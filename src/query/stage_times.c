@@ -3,7 +3,7 @@
 #include "query/stage_times.h"
 
 #include "base/median.h"
-#include "query/stopwatch.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 
@@ -86,11 +86,11 @@ static enum tw_status pass(struct bed *b, uint32_t k, enum tw_pass_kind kind, do
 				   .stash = b->stash[k],
 				   .y = !back && !last ? b->x[k + 1] : NULL,
 				   .dx = back && k ? b->dx[k] : NULL };
-	const int64_t from = tw_stopwatch();
+	const int64_t from = tw_clock();
 	struct tw_score score;
 	const enum tw_status st = tw_engine_run(b->e, b->scratch, &b->in, &p, b->change, &score);
 
-	*seconds = tw_stopwatch_seconds(from);
+	*seconds = tw_clock_seconds(from);
 	return st;
 }
 
@@ -125,8 +125,8 @@ static enum tw_status measure(struct bed *b, unsigned least, struct tw_pipe_time
 		return TW_NO_MEMORY;
 	if (st == TW_OK) /* the first one is slow: programs are made, memory is touched */
 		st = round_trip(b, b->time);
-	for (const int64_t began = tw_stopwatch(); st == TW_OK && runs < most; runs++) {
-		if (runs >= least && tw_stopwatch_seconds(began) > SECONDS_MOST)
+	for (const int64_t began = tw_clock(); st == TW_OK && runs < most; runs++) {
+		if (runs >= least && tw_clock_seconds(began) > SECONDS_MOST)
 			break;
 		st = round_trip(b, b->time + runs * each);
 	}

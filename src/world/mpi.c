@@ -75,13 +75,13 @@ enum tw_status tw_mpi_open(const struct tw_mpi_options *o, struct tw_mpi **out,
 	pthread_cond_init(&m->sides.bell, &monotonic);
 	pthread_cond_init(&m->sides.program, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	m->now = m->turned = tw_mpi_now();
+	m->now = m->turned = tw_clock();
 	tw_mpi_watchdog(STARTING, 1, o->log,
 			"MPI has not started for five minutes: is a rank stuck, or did one not "
 			"start?");
 	status = meet(m, why);
 	tw_mpi_watchdog(0, 0, NULL, NULL);
-	m->now = m->turned = tw_mpi_now();
+	m->now = m->turned = tw_clock();
 	for (uint32_t k = 0; status == TW_OK && k < m->size; k++)
 		m->at[k].heard = m->at[k].spoke = m->now;
 	if (status == TW_OK)

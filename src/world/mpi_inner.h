@@ -17,6 +17,7 @@
 #ifndef TW_WORLD_MPI_INNER_H
 #define TW_WORLD_MPI_INNER_H
 
+#include "base/clock.h"
 #include "actor/message_pool.h"
 #include "world/mpi.h"
 #include "world/payload_blocks.h"
@@ -213,8 +214,6 @@ struct tw_mpi {
 	bool silent; /* no heartbeats any more: this rank is about to leave */
 	_Atomic uint64_t sent, received;
 };
-
-int64_t tw_mpi_now(void);
 
 /* mpi_link.c: the loop's */
 

@@ -17,14 +17,6 @@
 #define STAGGER   (50 * MS)          /* between ranks that miss rank 0 */
 #define IMPATIENT (5 * TW_SECOND)    /* a second signal while nothing runs */
 
-int64_t tw_mpi_now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (int64_t)at.tv_sec * TW_SECOND + at.tv_nsec;
-}
-
 /* --- the end of all --------------------------------------------------------------------------- */
 
 /* The newest watchdog of the process, which it ends: there is one at a time. */
@@ -69,7 +61,7 @@ void tw_mpi_watchdog(int seconds, int code, const struct tw_log *log, const char
 
 static _Noreturn void quit(struct tw_mpi *m, int code)
 {
-	const int64_t until = tw_mpi_now() + LAST_WORD;
+	const int64_t until = tw_clock() + LAST_WORD;
 	const struct tw_mpi_done *done;
 
 	tw_mpi_watchdog(ABORTING, code, NULL, NULL);
@@ -77,7 +69,7 @@ static _Noreturn void quit(struct tw_mpi *m, int code)
 		if (k != m->rank)
 			tw_mpi_say(m, k, WORD_QUIT, TW_IO, 0, NULL);
 	tw_mpi_collect(m);
-	while (tw_mpi_now() < until) {
+	while (tw_clock() < until) {
 		m->plugin->testsome(&done);
 		sched_yield();
 	}
@@ -384,7 +376,7 @@ static void tick(struct tw_mpi *m)
 
 static void nap(struct tw_mpi *m)
 {
-	const int64_t until = tw_mpi_now() + SLEEP;
+	const int64_t until = tw_clock() + SLEEP;
 	const struct timespec at = { .tv_sec = until / TW_SECOND, .tv_nsec = until % TW_SECOND };
 
 	pthread_mutex_lock(&m->lock);
@@ -410,7 +402,7 @@ static void make_call(struct tw_mpi *m)
 	m->sides.call = NULL;
 	pthread_cond_broadcast(&m->sides.program);
 	pthread_mutex_unlock(&m->lock);
-	m->now = tw_mpi_now();
+	m->now = tw_clock();
 	forgive(m);
 }
 
@@ -419,7 +411,7 @@ void tw_mpi_turn(struct tw_mpi *m)
 	bool stirred;
 
 	m->turned = m->now;
-	m->now = tw_mpi_now();
+	m->now = tw_clock();
 	stirred = tw_mpi_sums_collect(m);
 	stirred = tw_mpi_collect(m) || stirred;
 	stirred = tw_mpi_progress(m) || stirred;

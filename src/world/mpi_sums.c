@@ -13,7 +13,7 @@ void tw_mpi_sum(void *arg, struct tw_addr who, const struct tw_sum *sum)
 	s->sum = *sum;
 	s->who = who;
 	s->part = m->part.number;
-	s->since = tw_mpi_now();
+	s->since = tw_clock();
 	pthread_mutex_lock(&m->lock);
 	*m->sums.fresh_end = s;
 	m->sums.fresh_end = &s->next;
@@ -183,7 +183,7 @@ void tw_mpi_sum_over(struct tw_mpi *m, struct summing *s)
 	if (--s->left)
 		return;
 	m->sums.flying--;
-	m->sums.took[m->sums.count % SUMS_KEPT] = tw_mpi_now() - s->since;
+	m->sums.took[m->sums.count % SUMS_KEPT] = tw_clock() - s->since;
 	m->sums.count++;
 	while (*at != s)
 		at = &(*at)->next;

@@ -15,14 +15,6 @@
 #define MODEL_TIME (60 * TW_SECOND)
 #define MODEL_RATE (4u << 20) /* bytes a second that everybody is thought to take */
 
-int64_t tw_tcp_now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (int64_t)at.tv_sec * TW_SECOND + at.tv_nsec;
-}
-
 /* --- messages --------------------------------------------------------------------------------- */
 
 struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type)
@@ -305,7 +297,7 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 	t->beat.every = o->every ? o->every : TW_SECOND;
 	t->beat.suspect = o->suspect ? o->suspect : 5 * TW_SECOND;
 	t->beat.limit = o->limit ? o->limit : 15 * TW_SECOND;
-	t->loop.now = tw_tcp_now();
+	t->loop.now = tw_clock();
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&t->port_lock, NULL);
 	t->thread = pthread_self();
@@ -328,16 +320,16 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 
 static enum tw_status await_master(struct tw_tcp *t, struct tw_error *why)
 {
-	const int64_t began = tw_tcp_now();
+	const int64_t began = tw_clock();
 
 	while (!t->peers.master->open) {
-		tw_loop_turn(t, tw_tcp_now() + 100 * MS);
+		tw_loop_turn(t, tw_clock() + 100 * MS);
 		if (t->end.denied.status != TW_OK)
 			return tw_fail(why, t->end.denied.status, "%s", t->end.denied.text);
 		if (t->o.interrupted && *t->o.interrupted)
 			return tw_fail(why, TW_INTERRUPTED,
 				       "interrupted before the master answered");
-		if (t->o.patience && tw_tcp_now() - began > t->o.patience) {
+		if (t->o.patience && tw_clock() - began > t->o.patience) {
 			char where[TW_ADDRESS_TEXT];
 
 			tw_address_text(&t->peers.master->address, where);
@@ -455,7 +447,7 @@ size_t tw_tcp_keepers(struct tw_tcp *t)
  * waited for as long as they take some. */
 static bool may_wait(struct tw_tcp *t, int64_t began, enum tw_status status, int64_t most)
 {
-	const int64_t now = tw_tcp_now(), gave = atomic_load(&t->farewell.gave);
+	const int64_t now = tw_clock(), gave = atomic_load(&t->farewell.gave);
 
 	if (status == TW_INTERRUPTED)
 		return now - began < TW_SECOND / 4;
@@ -465,7 +457,7 @@ static bool may_wait(struct tw_tcp *t, int64_t began, enum tw_status status, int
 void tw_tcp_farewell(struct tw_tcp *t, enum tw_status status, uint64_t cut, const char *result,
 		     struct tw_block *model)
 {
-	const int64_t began = tw_tcp_now();
+	const int64_t began = tw_clock();
 	struct tw_body_over over = { .status = (uint32_t)status, .cut = cut };
 	int64_t most = MODEL_TIME;
 	struct tw_msg *m;
@@ -518,7 +510,7 @@ bool tw_tcp_again(const struct tw_tcp *t)
 
 size_t tw_tcp_peers(struct tw_tcp *t, struct tw_tcp_peer_info *out, size_t room)
 {
-	const int64_t now = tw_tcp_now();
+	const int64_t now = tw_clock();
 	size_t count = 0;
 
 	pthread_mutex_lock(&t->lock);
@@ -560,9 +552,9 @@ static bool has_workers(struct tw_tcp *t)
  * server that is gone for a dead one.  So servers go last. */
 static void let_workers_go(struct tw_tcp *t)
 {
-	const int64_t until = tw_tcp_now() + TW_SECOND;
+	const int64_t until = tw_clock() + TW_SECOND;
 
-	while (t->end.over && has_workers(t) && tw_tcp_now() < until)
+	while (t->end.over && has_workers(t) && tw_clock() < until)
 		nanosleep(&(struct timespec){ .tv_nsec = 2 * MS }, NULL);
 }
 

@@ -86,7 +86,7 @@ static bool interrupted(const struct tw_tcp_ask *a)
 /* Until when to wait for what begins now. */
 static int64_t deadline(const struct tw_tcp_ask *a)
 {
-	const int64_t answer = tw_tcp_now() + ANSWER_TIME, last = a->began + a->o->patience;
+	const int64_t answer = tw_clock() + ANSWER_TIME, last = a->began + a->o->patience;
 
 	return a->o->patience && last < answer ? last : answer;
 }
@@ -96,7 +96,7 @@ static bool wait_for(const struct tw_tcp_ask *a, short events, int64_t until)
 {
 	struct pollfd f = { .fd = tw_stream_fd(a->stream), .events = events };
 
-	while (!interrupted(a) && tw_tcp_now() < until)
+	while (!interrupted(a) && tw_clock() < until)
 		if (poll(&f, 1, 50) > 0)
 			return true;
 	return false;
@@ -119,7 +119,7 @@ static const char *broken(const struct tw_tcp_ask *a)
 static enum tw_status exchange(struct tw_tcp_ask *a, struct tw_msg *m, struct tw_msg **answer,
 			       struct tw_error *why)
 {
-	const int64_t began = tw_tcp_now(), until = deadline(a);
+	const int64_t began = tw_clock(), until = deadline(a);
 
 	tw_writer_add(a->writer, m);
 	for (;;) {
@@ -136,10 +136,10 @@ static enum tw_status exchange(struct tw_tcp_ask *a, struct tw_msg *m, struct tw
 		if (r == TW_FLOW_WAIT &&
 		    !wait_for(a, (short)(POLLIN | (tw_writer_busy(a->writer) ? POLLOUT : 0)),
 			      until))
-			return tw_fail(
-				why, interrupted(a) ? TW_INTERRUPTED : TW_IO,
-				interrupted(a) ? "interrupted" : "%s gave no answer in %.1f s",
-				a->where, (double)(tw_tcp_now() - began) / (double)TW_SECOND);
+			return tw_fail(why, interrupted(a) ? TW_INTERRUPTED : TW_IO,
+				       interrupted(a) ? "interrupted"
+						      : "%s gave no answer in %.1f s",
+				       a->where, (double)(tw_clock() - began) / (double)TW_SECOND);
 	}
 	*answer = a->answer;
 	a->answer = NULL;
@@ -309,7 +309,7 @@ static enum tw_status ask_once(struct tw_tcp_ask *a, const struct tw_body_data *
 
 static bool patience_is_over(const struct tw_tcp_ask *a)
 {
-	return a->o->patience && tw_tcp_now() - a->began >= a->o->patience;
+	return a->o->patience && tw_clock() - a->began >= a->o->patience;
 }
 
 struct backoff {
@@ -318,7 +318,7 @@ struct backoff {
 
 static void say_waiting(const struct tw_tcp_ask *a, const char *cause, struct backoff *b)
 {
-	const int64_t now = tw_tcp_now();
+	const int64_t now = tw_clock();
 
 	if (b->said && now - b->said <= 5 * TW_SECOND)
 		return;
@@ -332,7 +332,7 @@ static void say_waiting(const struct tw_tcp_ask *a, const char *cause, struct ba
 /* Wait before the next attempt.  False: there is no time for another. */
 static bool wait_a_while(const struct tw_tcp_ask *a, const char *cause, struct backoff *b)
 {
-	const int64_t left = a->began + a->o->patience - tw_tcp_now();
+	const int64_t left = a->began + a->o->patience - tw_clock();
 	const int64_t wait = a->o->patience && left < b->pause ? left : b->pause;
 
 	if (patience_is_over(a))
@@ -352,7 +352,7 @@ static enum tw_status keep_asking(struct tw_tcp_ask *a, const struct tw_body_dat
 	const bool once = a->over && what; /* no other master will have this model */
 	struct backoff b = { .pause = BACKOFF_FIRST };
 
-	a->began = tw_tcp_now();
+	a->began = tw_clock();
 	for (;;) {
 		struct tw_error now = { 0 };
 		const enum tw_status status = ask_once(a, what, answer, &now);

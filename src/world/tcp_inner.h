@@ -14,6 +14,7 @@
 #ifndef TW_WORLD_TCP_INNER_H
 #define TW_WORLD_TCP_INNER_H
 
+#include "base/clock.h"
 #include "actor/message_pool.h"
 #include "wire/frame.h"
 #include "world/payload_blocks.h"
@@ -303,7 +304,6 @@ static inline const char *tw_tcp_must_listen(const struct tw_tcp *t)
 }
 
 /* tcp.c */
-int64_t tw_tcp_now(void);
 struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type); /* NULL without memory */
 void tw_tcp_msg_free(struct tw_tcp *t, struct tw_msg *m);
 /* A vector passes: count it. */

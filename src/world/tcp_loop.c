@@ -278,7 +278,7 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 	int64_t wait;
 	int count;
 
-	t->loop.now = tw_tcp_now();
+	t->loop.now = tw_clock();
 	forgive(t);
 	listen_or_not(t);
 	accept_pairs(t);
@@ -297,7 +297,7 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 	wait = tw_peers_next(t) < until ? tw_peers_next(t) : until;
 	wait = t->loop.more || wait <= t->loop.now ? 0 : (wait - t->loop.now + MS - 1) / MS;
 	count = epoll_wait(t->loop.epoll, e, EVENTS, (int)wait);
-	t->loop.now = tw_tcp_now();
+	t->loop.now = tw_clock();
 	if (t->loop.more) {
 		t->loop.more = false;
 		for (struct conn *c = t->conns.all; c; c = c->next)
