@@ -68,25 +68,6 @@ static bool has(const struct tw_run_directory *r, const char *name)
 	return faccessat(r->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static enum tw_status explained(const struct tw_job *job, char **out)
-{
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *f = open_memstream(&text, &bytes);
-	bool failed;
-
-	if (!f)
-		return TW_NO_MEMORY;
-	tw_job_explain(job, f);
-	failed = ferror(f);
-	if (fclose(f) || failed) {
-		free(text);
-		return TW_NO_MEMORY;
-	}
-	*out = text;
-	return TW_OK;
-}
-
 /* --- is it one at all? --- */
 
 /* What says that a directory is a run's. */
@@ -458,6 +439,7 @@ enum tw_status tw_run_directory_open(const char *path, const struct tw_job *job,
 {
 	struct tw_run_directory *r = calloc(1, sizeof *r);
 	enum tw_status status;
+	size_t bytes;
 
 	if (!r || !(r->path = strdup(path))) {
 		free(r);
@@ -465,7 +447,7 @@ enum tw_status tw_run_directory_open(const char *path, const struct tw_job *job,
 	}
 	r->log = log;
 	r->fd = r->lock = -1;
-	status = explained(job, &r->job_text);
+	status = tw_job_text(job, &r->job_text, &bytes);
 	if (status != TW_OK)
 		tw_fail(why, status, "no memory for the job");
 	else if (tw_folder_make(path) != TW_OK || (r->fd = tw_folder_at(AT_FDCWD, path)) < 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the command line: find the verb, call it, leave with its code. */
+#include "base/isa.h"
 #include "cli/args.h"
 #include "cli/help.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "run/run.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ static int call_verb(const struct tw_args *a, struct tw_terminal *terminal)
 
 	struct tw_error why = { .status = TW_OK };
 
-	if (tw_run_isa_check(&why) != TW_OK)
+	if (tw_isa_check(&why) != TW_OK)
 		return tw_exit_for(&call, &why);
 	return a->verb->run(&call);
 }

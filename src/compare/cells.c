@@ -6,6 +6,7 @@
 #include "base/cores.h"
 #include "base/regular_file.h"
 #include "checkpoint/checkpoint_remove.h"
+#include "checkpoint/files.h"
 #include "checkpoint/run_directory.h"
 #include "metrics/progress.h"
 
@@ -267,21 +268,6 @@ static enum tw_status cannot(const char *path, struct tw_error *why)
 	return tw_fail(why, TW_IO, "%.300s: cannot be written: %s", path, strerror(errno));
 }
 
-static bool put_all(int fd, const char *text)
-{
-	for (size_t left = strlen(text); left > 0;) {
-		const ssize_t n = write(fd, text, left);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return false;
-		text += n;
-		left -= (size_t)n;
-	}
-	return true;
-}
-
 /* The folder of the cell with its job, and the three descriptors of its process. */
 static enum tw_status prepare(struct tw_cells *s, const struct tw_compare_cell *cell, int fd[3],
 			      struct tw_error *why)
@@ -307,8 +293,10 @@ static enum tw_status prepare(struct tw_cells *s, const struct tw_compare_cell *
 	}
 	close(at);
 	draft_path(s, cell, files[0], path);
-	return put_all(fd[0], cell->text) && lseek(fd[0], 0, SEEK_SET) == 0 ? TW_OK
-									    : cannot(path, why);
+	if (tw_file_add(fd[0], cell->text, strlen(cell->text)) != TW_OK ||
+	    lseek(fd[0], 0, SEEK_SET) != 0)
+		return cannot(path, why);
+	return TW_OK;
 }
 
 static enum tw_status start(struct tw_cells *s, struct slot *slot,

@@ -3,6 +3,7 @@
 #include "compare/compare.h"
 
 #include "base/cores.h"
+#include "base/grow.h"
 #include "compare/report.h"
 
 #include <stdlib.h>
@@ -22,15 +23,8 @@ struct list {
 
 static bool append(struct list *l, const struct tw_compare_cell *cell)
 {
-	if (l->n == l->room) {
-		const size_t room = 2 * l->room + 64;
-		const struct tw_compare_cell **more = realloc((void *)l->cell, room * sizeof *more);
-
-		if (!more)
-			return false;
-		l->cell = more;
-		l->room = room;
-	}
+	if (!TW_GROW(&tw_heap_system, l->cell, l->room, l->n, l->n + 1))
+		return false;
 	l->cell[l->n++] = cell;
 	return true;
 }
@@ -188,7 +182,7 @@ enum tw_status tw_compare_run(struct tw_comparison *c, const struct tw_cells_how
 	if (st == TW_OK)
 		st = report_on(c, cells, chosen, how->dir, report, failed, why);
 	tw_cells_close(cells);
-	free((void *)list.cell);
+	tw_heap_system.put(&tw_heap_system, (void *)list.cell);
 	free(chosen);
 	return st;
 }

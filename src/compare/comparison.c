@@ -2,7 +2,7 @@
 /* comparison.c - reads what is asked for: job files, the section compare, and flags. */
 #include "compare/comparison_inner.h"
 
-#include "run/run.h"
+#include "base/isa.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -281,7 +281,7 @@ static enum tw_status identify(struct tw_compare_reading *r)
 	void *bytes = MAP_FAILED;
 	enum tw_status st = TW_IO;
 
-	snprintf(r->c->isa, sizeof r->c->isa, "%s", tw_run_isa_name());
+	snprintf(r->c->isa, sizeof r->c->isa, "%s", tw_isa_name(tw_isa()));
 	if (fd >= 0 && fstat(fd, &about) == 0)
 		bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes != MAP_FAILED) {

@@ -2,6 +2,7 @@
 /* comparison_cells.c - the cells of all rows: each is read, and its plan made, before any runs. */
 #include "compare/comparison_inner.h"
 
+#include "base/grow.h"
 #include "run/open_engine.h"
 #include "spec/field.h"
 
@@ -71,27 +72,15 @@ static enum tw_status open_engine(const struct tw_job *job, struct bench *b, str
 	return tw_job_open_network_on(job, &tw_heap_system, data, NULL, NULL, &b->engine, why);
 }
 
-static char *explained(const struct tw_job *job)
-{
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *f = open_memstream(&text, &bytes);
-
-	if (!f)
-		return NULL;
-	tw_job_explain(job, f);
-	if (fclose(f) == 0)
-		return text;
-	free(text);
-	return NULL;
-}
-
 /* What needs the engine: the plan, and what its checks refuse. */
 static enum tw_status finish(struct tw_job *job, struct bench *b, struct tw_error *why)
 {
-	char *text = explained(job), *key = text ? engine_key(text) : NULL;
-	enum tw_status st = TW_OK;
+	char *text, *key = NULL;
+	size_t bytes;
+	enum tw_status st = tw_job_text(job, &text, &bytes);
 
+	if (st == TW_OK)
+		key = engine_key(text);
 	free(text);
 	if (!key)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the comparison");
@@ -188,19 +177,16 @@ static enum tw_status hash(const struct tw_comparison *c, const struct bench *b,
 static void log_warnings(struct tw_compare_reading *r, const struct tw_job *job)
 {
 	for (size_t k = 0; k < job->warnings; k++) {
-		const char **list;
 		size_t i = 0;
 
 		while (i < r->warnings && strcmp(r->warning[i], job->warning[k]) != 0)
 			i++;
 		if (i < r->warnings)
 			continue;
-		list = tw_arena_get(&r->c->arena, (r->warnings + 1) * sizeof *list);
-		if (!list || !(list[r->warnings] = tw_arena_text(&r->c->arena, job->warning[k])))
+		if (!TW_GROW_IN(&r->c->arena, r->warning, r->warning_room, r->warnings,
+				r->warnings + 1) ||
+		    !(r->warning[r->warnings] = tw_arena_text(&r->c->arena, job->warning[k])))
 			return;
-		if (r->warnings)
-			memcpy(list, r->warning, r->warnings * sizeof *list);
-		r->warning = list;
 		r->warnings++;
 		tw_log_line(r->q.log, TW_WARNING, "", "%s", job->warning[k]);
 	}
@@ -230,10 +216,11 @@ static enum tw_status make_cell(struct tw_compare_reading *r, struct tw_compare_
 	struct tw_job *job = NULL;
 	enum tw_status st = cell_job(r, row, base, cell, row->apart, b, &job);
 	char *text = NULL;
+	size_t bytes;
 
 	if (st == TW_OK)
 		log_warnings(r, job);
-	if (st == TW_OK && !(text = explained(job)))
+	if (st == TW_OK && tw_job_text(job, &text, &bytes) != TW_OK)
 		st = tw_compare_no_memory(r);
 	if (st == TW_OK) {
 		cell->text = tw_arena_text(&r->c->arena, text);
@@ -304,18 +291,7 @@ static enum tw_status make_try(struct tw_compare_reading *r, struct tw_compare_r
 
 static bool make_room(struct tw_compare_reading *r, struct tw_compare_row *row, size_t n)
 {
-	struct tw_compare_try *more;
-
-	if (row->tries + n <= row->room)
-		return true;
-	more = tw_arena_get(&r->c->arena, 2 * (row->tries + n) * sizeof *more);
-	if (!more)
-		return false;
-	if (row->tries)
-		memcpy(more, row->try_, row->tries * sizeof *more);
-	row->try_ = more;
-	row->room = 2 * (row->tries + n);
-	return true;
+	return TW_GROW_IN(&r->c->arena, row->try_, row->room, row->tries, row->tries + n);
 }
 
 /* Number k of those that were given, among all. */

@@ -17,9 +17,9 @@ struct tw_compare_reading {
 	struct tw_compare_request
 		q; /* its texts are copies, which live as long as the comparison */
 	struct tw_comparison *c;
-	struct tw_compare_file *file; /* request.jobs of them */
-	size_t owner;                 /* the file whose section compare: counts */
-	size_t warnings;              /* logged so far, each once */
+	struct tw_compare_file *file;  /* request.jobs of them */
+	size_t owner;                  /* the file whose section compare: counts */
+	size_t warnings, warning_room; /* logged so far, each once */
 	const char **warning;
 	struct tw_error *why;
 };

@@ -826,20 +826,5 @@ enum tw_status tw_run_isa(const char *name, struct tw_error *why)
 	if (tw_isa_pin(isa) && tw_onednn_isa(name) == TW_OK)
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT, "--isa: this machine has no %s; it has %s", name,
-		       tw_run_isa_machine());
-}
-
-enum tw_status tw_run_isa_check(struct tw_error *why)
-{
-	return tw_isa_check(why);
-}
-
-const char *tw_run_isa_name(void)
-{
-	return tw_isa_name(tw_isa());
-}
-
-const char *tw_run_isa_machine(void)
-{
-	return tw_isa_name(tw_isa_machine());
+		       tw_isa_name(tw_isa_machine()));
 }

@@ -44,9 +44,5 @@ enum tw_status tw_run(const struct tw_run_request *r, struct tw_job *job, json_t
 enum tw_status tw_run_check(struct tw_job *job, struct tw_error *why);
 /* Pin the instruction set by its name, before anything else runs; this wins over THALWEG_ISA. */
 enum tw_status tw_run_isa(const char *name, struct tw_error *why);
-/* TW_BAD_INPUT if THALWEG_ISA has a value that no instruction set has (src/base/isa.h). */
-enum tw_status tw_run_isa_check(struct tw_error *why);
-const char *tw_run_isa_name(void);    /* what kernels use now */
-const char *tw_run_isa_machine(void); /* the best that the machine has */
 
 #endif

@@ -60,23 +60,6 @@ enum tw_status tw_transfer_facts(const struct tw_job *job, const struct tw_engin
 	return TW_OK;
 }
 
-static enum tw_status spell(const struct tw_job *job, char **text, size_t *bytes)
-{
-	FILE *out = open_memstream(text, bytes);
-	bool failed;
-
-	if (!out)
-		return TW_NO_MEMORY;
-	tw_job_explain(job, out);
-	failed = ferror(out);
-	if (fclose(out) || failed) {
-		free(*text);
-		*text = NULL;
-		return TW_NO_MEMORY;
-	}
-	return TW_OK;
-}
-
 /* Whoever joins must read what was meant: the text that its text gives is the same. */
 static enum tw_status read_back(const struct tw_job *job, const char *text, size_t bytes,
 				struct tw_error *why)
@@ -91,7 +74,7 @@ static enum tw_status read_back(const struct tw_job *job, const char *text, size
 	if (st != TW_OK)
 		return tw_fail(why, st, "%.200s: cannot be passed on to processes that join: %s",
 			       job->file, said.text);
-	st = spell(copy, &again, &length);
+	st = tw_job_text(copy, &again, &length);
 	if (st != TW_OK)
 		tw_fail(why, st, "%s: no memory to spell it out", job->file);
 	else if (length != bytes || memcmp(text, again, bytes) != 0)
@@ -116,7 +99,7 @@ enum tw_status tw_transfer_text(const struct tw_job *job, char **text, size_t *b
 			       "%s: was read for the world %s, and only jobs of processes are "
 			       "passed on",
 			       job->file, tw_job_world(job->world));
-	if (spell(job, &own, bytes) != TW_OK)
+	if (tw_job_text(job, &own, bytes) != TW_OK)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory to spell it out", job->file);
 	st = read_back(job, own, *bytes, why);
 	if (st != TW_OK) {

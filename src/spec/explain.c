@@ -125,18 +125,31 @@ void tw_job_explain(const struct tw_job *job, FILE *out)
 		fprintf(out, "# no memory to explain the job\n");
 }
 
+static enum tw_status text_of(const struct tw_job *job, bool hashed, char **text, size_t *bytes)
+{
+	FILE *f = open_memstream(text, bytes);
+	const bool good = f && write_job(job, f, hashed) && !ferror(f);
+
+	if (f && fclose(f) == 0 && good)
+		return TW_OK;
+	if (f)
+		free(*text);
+	*text = NULL;
+	return TW_NO_MEMORY;
+}
+
+enum tw_status tw_job_text(const struct tw_job *job, char **text, size_t *bytes)
+{
+	return text_of(job, false, text, bytes);
+}
+
 enum tw_status tw_job_hash(const struct tw_job *job, struct tw_sha *out)
 {
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *f = open_memstream(&text, &bytes);
-	enum tw_status status = TW_NO_MEMORY;
-	bool good;
+	char *text;
+	size_t bytes;
+	enum tw_status status = text_of(job, true, &text, &bytes);
 
-	if (!f)
-		return TW_NO_MEMORY;
-	good = write_job(job, f, true);
-	if (fclose(f) == 0 && good)
+	if (status == TW_OK)
 		status = tw_sha_of(text, bytes, out);
 	free(text);
 	return status;

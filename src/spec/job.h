@@ -287,6 +287,8 @@ void tw_job_borders(const size_t *tensor, size_t tensors, uint32_t shards, size_
 /* The job as YAML with every preset and default spelled out.  Reading it again in the same world
  * gives the same text.  What a world does not read is left out. */
 void tw_job_explain(const struct tw_job *job, FILE *out);
+/* The same as a text, for free(); NULL without memory. */
+enum tw_status tw_job_text(const struct tw_job *job, char **text, size_t *bytes);
 
 enum tw_reference_format { TW_REFERENCE_PLAIN, TW_REFERENCE_MARKDOWN, TW_REFERENCE_ROFF };
 /* Every field of a job file, from the rows. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_isa.c - THALWEG_ISA limits the program and what it starts; --isa wins; it is no field. */
+#include "base/isa.h"
 #include "cli/spawn.h"
-#include "run/run.h"
 
 #include <glob.h>
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static void runs_obey_it(void **state)
 	static const char *const worlds[] = { "sim", "train", "train --processes" };
 	const char *path = put_job(job);
 
-	for (size_t k = strcmp(tw_run_isa_machine(), "plain") ? 0 : 1; k < 2; k++) {
+	for (size_t k = strcmp(tw_isa_name(tw_isa_machine()), "plain") ? 0 : 1; k < 2; k++) {
 		char environment[40], command[300], *isa, *want, *is;
 
 		snprintf(environment, sizeof environment, "THALWEG_ISA=%s", limits[k]);
@@ -89,7 +89,7 @@ static void compare_obeys_it(void **state)
 
 static void the_flag_wins(void **state)
 {
-	const char *machine = tw_run_isa_machine();
+	const char *machine = tw_isa_name(tw_isa_machine());
 	char command[300], *isa;
 
 	snprintf(command, sizeof command, "sim %s --json -q --isa %s", put_job(job), machine);
@@ -113,14 +113,14 @@ static void the_doctor_shows_it(void **state)
 	expect(&s, 0);
 	o = object_of(&s);
 	assert_string_equal(text_of(o, "isa"), "plain");
-	assert_string_equal(text_of(o, "machine_isa"), tw_run_isa_machine());
+	assert_string_equal(text_of(o, "machine_isa"), tw_isa_name(tw_isa_machine()));
 	has(text_of(json_object_get(o, "libraries"), "onednn"), "will use sse41");
 	json_decref(o);
 	said_free(&s);
 	thalweg_begin(&r, "THALWEG_ISA=plain PATH=/nowhere", "doctor");
 	thalweg_end(&r, &s);
 	expect(&s, 0);
-	if (strcmp(tw_run_isa_machine(), "plain") != 0)
+	if (strcmp(tw_isa_name(tw_isa_machine()), "plain") != 0)
 		has(s.out, "plain; THALWEG_ISA sets this limit");
 	said_free(&s);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.c - thalweg doctor: what this machine has, and what is missing. */
+#include "base/json.h"
 #include "base/cores.h"
+#include "base/isa.h"
 #include "bench/torch.h"
 #include "cli/summary.h"
 #include "cli/verb.h"
@@ -52,8 +54,8 @@ static json_t *machine(void)
 		return NULL;
 	return json_pack(
 		"{s:s, s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:s, s:o}", "version", TW_VERSION,
-		"system", system.sysname, "cpu", cpu, "isa", tw_run_isa_name(), "machine_isa",
-		tw_run_isa_machine(), "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
+		"system", system.sysname, "cpu", cpu, "isa", tw_isa_name(tw_isa()), "machine_isa",
+		tw_isa_name(tw_isa_machine()), "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
 		"memory_bytes", page * (double)sysconf(_SC_PHYS_PAGES), "memory_free_bytes",
 		page * (double)sysconf(_SC_AVPHYS_PAGES), "cache", cache, "libraries", libraries());
 }
@@ -89,8 +91,8 @@ static json_t *extras(const char *cache)
 
 	json_array_foreach(json_object_get(sources, "fetchable"), k, row)
 	{
-		const char *name = json_string_value(json_object_get(row, "name"));
-		const char *state = json_string_value(json_object_get(row, "state"));
+		const char *name = tw_text_at(row, "name");
+		const char *state = tw_text_at(row, "state");
 
 		json_object_set_new(o, name,
 				    strcmp(state, "whole") == 0
@@ -172,8 +174,7 @@ static bool trains(enum tw_world_kind world, const char *strategy, char digest[4
 	     tw_run(&request, job, &r, why) == TW_OK &&
 	     json_is_string(json_object_get(r, "parameters_digest"));
 	if (ok)
-		snprintf(digest, 40, "%s",
-			 json_string_value(json_object_get(r, "parameters_digest")));
+		snprintf(digest, 40, "%s", tw_text_at(r, "parameters_digest"));
 	json_decref(r);
 	tw_job_free(job);
 	return ok;
@@ -210,23 +211,22 @@ static void line(const char *label, const char *text)
 
 static void print(const json_t *r)
 {
-	const char *isa = json_string_value(json_object_get(r, "isa"));
-	const char *machine_isa = json_string_value(json_object_get(r, "machine_isa"));
+	const char *isa = tw_text_at(r, "isa");
+	const char *machine_isa = tw_text_at(r, "machine_isa");
 	const json_t *c, *v;
 	const char *name;
 	size_t i;
 
 	line("thalweg", TW_VERSION);
-	printf("%-12s %s, %lld cores, %s\n", "cpu", json_string_value(json_object_get(r, "cpu")),
-	       (long long)json_integer_value(json_object_get(r, "cores")), machine_isa);
+	printf("%-12s %s, %lld cores, %s\n", "cpu", tw_text_at(r, "cpu"), tw_whole_at(r, "cores"),
+	       machine_isa);
 	if (strcmp(isa, machine_isa) != 0)
 		printf("%-12s %s; THALWEG_ISA sets this limit\n", "uses", isa);
 	printf("%-12s %.1f GiB, %.1f GiB free\n", "memory",
-	       json_number_value(json_object_get(r, "memory_bytes")) / 1073741824.0,
-	       json_number_value(json_object_get(r, "memory_free_bytes")) / 1073741824.0);
-	line("cache", *json_string_value(json_object_get(r, "cache"))
-			      ? json_string_value(json_object_get(r, "cache"))
-			      : "none: set HOME or XDG_CACHE_HOME");
+	       tw_number_at(r, "memory_bytes") / 1073741824.0,
+	       tw_number_at(r, "memory_free_bytes") / 1073741824.0);
+	line("cache",
+	     *tw_text_at(r, "cache") ? tw_text_at(r, "cache") : "none: set HOME or XDG_CACHE_HOME");
 	json_object_foreach(json_object_get(r, "libraries"), name, v)
 		line(name, json_string_value(v));
 	json_object_foreach(json_object_get(r, "extras"), name, v) line(name, json_string_value(v));
@@ -236,9 +236,8 @@ static void print(const json_t *r)
 	{
 		const bool ok = json_is_true(json_object_get(c, "ok"));
 
-		printf("%-12s %s%s%s\n", ok ? "ok" : "WRONG",
-		       json_string_value(json_object_get(c, "name")), ok ? "" : ": ",
-		       json_string_value(json_object_get(c, "remedy")));
+		printf("%-12s %s%s%s\n", ok ? "ok" : "WRONG", tw_text_at(c, "name"), ok ? "" : ": ",
+		       tw_text_at(c, "remedy"));
 	}
 }
 
@@ -254,7 +253,7 @@ static int doctor(const struct tw_call *call)
 		tw_log_line(call->log, TW_ERROR, "", "no memory");
 		return TW_EXIT_FAILED;
 	}
-	json_object_set_new(r, "extras", extras(json_string_value(json_object_get(r, "cache"))));
+	json_object_set_new(r, "extras", extras(tw_text_at(r, "cache")));
 	json_object_set_new(r, "worlds",
 			    json_pack("{s:b, s:b, s:b, s:b, s:b}", "sim", 1, "threads", 1, "tcp", 1,
 				      "tls", 1, "mpi", add_mpi(json_object_get(r, "extras"))));
@@ -272,8 +271,7 @@ static int doctor(const struct tw_call *call)
 }
 
 static const struct tw_flag flags[] = {
-	TW_FLAG(struct doctor_flags, json, "json", TW_BOOL, "false", NULL, 0, 0,
-		"print it as one JSON object"),
+	TW_SWITCH(struct doctor_flags, json, "json", "print it as one JSON object"),
 	TW_FLAG_END,
 };
 

@@ -2,6 +2,7 @@
 /* key.c - thalweg key: a new key for a cluster, on stdout. */
 #include "wire/key.h"
 
+#include "checkpoint/files.h"
 #include "cli/verb.h"
 
 #include <errno.h>
@@ -32,22 +33,6 @@ static enum tw_status close_to_others(const struct tw_call *call, struct tw_erro
 	return TW_OK;
 }
 
-/* Not through stdio, whose buffer would keep the key. */
-static enum tw_status print(const char *text, struct tw_error *why)
-{
-	for (size_t left = strlen(text); left;) {
-		const ssize_t n = write(STDOUT_FILENO, text, left);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return tw_fail(why, TW_IO, "cannot write the key: %s", strerror(errno));
-		text += n;
-		left -= (size_t)n;
-	}
-	return TW_OK;
-}
-
 static int key(const struct tw_call *call)
 {
 	struct tw_error why = { .status = TW_OK };
@@ -57,8 +42,9 @@ static int key(const struct tw_call *call)
 	status = close_to_others(call, &why);
 	if (status == TW_OK)
 		status = tw_key_make(text, &why);
-	if (status == TW_OK)
-		status = print(text, &why);
+	/* not through stdio, whose buffer would keep the key */
+	if (status == TW_OK && tw_file_add(STDOUT_FILENO, text, strlen(text)) != TW_OK)
+		status = tw_fail(&why, TW_IO, "cannot write the key: %s", strerror(errno));
 	OPENSSL_cleanse(text, sizeof text);
 	return status == TW_OK ? TW_EXIT_DONE : tw_exit_for(call, &why);
 }
