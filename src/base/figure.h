@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* figure.h - what is counted is a row of a table, as an option is (option.h).
  *
- * From a row come: how two counts add up, the field of a result, its line in the reference, and the
- * line on the page of metrics.  A row names one field of a plain struct, so that counting stays an
- * increment.  A table ends with a name of NULL. */
+ * From a row come: how two counts add up, the field of a result, its line in the reference, the
+ * line on the page of metrics, and the field of the page of health.  A row names one field of a
+ * plain struct, so that counting stays an increment.  A table ends with a name of NULL. */
 #ifndef TW_BASE_FIGURE_H
 #define TW_BASE_FIGURE_H
 
@@ -28,12 +28,14 @@ struct tw_figure {
 	const char *help;    /* of the field of a result, or of the metric */
 	const char *metric;  /* on the page of metrics; NULL: it is not there */
 	const char *trouble; /* its word in a summary, where it is not 0; NULL: it is not there */
+	const char *health;  /* its field on the page of health; NULL: it is not there */
 	size_t offset;
 	enum tw_figure_type type;
 	uint32_t bins; /* so many values, one after the other: a histogram; 0: one value */
 	bool derived;  /* it has no field, and is only shown */
 	bool most;     /* of several, the largest counts; else their sum */
-	size_t known;  /* a metric has a value while the bool there is true; 0: always */
+	size_t known;  /* it has a value while the bool there is true, or else no line and null on
+			  these pages; 0: always */
 	/* In a result: */
 	size_t over; /* it is divided by the TW_COUNT there; 0: by nothing */
 	bool zero;   /* ... and is 0 if that is; else null */
@@ -52,6 +54,11 @@ void tw_figures_add(const struct tw_figure *rows, size_t from, size_t bytes, voi
 static inline bool tw_figure_is_counter(const struct tw_figure *f)
 {
 	return f->type < TW_REAL && !f->most;
+}
+/* Has it a value, on pages? */
+static inline bool tw_figure_is_known(const struct tw_figure *f, const void *base)
+{
+	return !f->known || *((const bool *)base + f->known);
 }
 /* The number in the field, without its sign. */
 uint64_t tw_figure_count(const struct tw_figure *f, const void *base);

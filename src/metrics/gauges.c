@@ -2,7 +2,6 @@
 /* gauges.c - gathers what is known of a run while it runs. */
 #include "metrics/gauges_inner.h"
 #include "metrics/progress.h"
-#include "node/figures.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 static bool shows_tallies(void)
 {
 	for (const struct tw_figure *f = tw_result_figures; f->name; f++)
-		if (f->metric)
+		if (f->metric || f->health)
 			return true;
 	return false;
 }

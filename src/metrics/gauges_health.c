@@ -2,9 +2,9 @@
 /* gauges_health.c - how the run is, as JSON and a status of HTTP. */
 #include "metrics/gauges_inner.h"
 
+#include "base/json.h"
+
 #include <ctype.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static const char *status_of(const struct gauge_picture *g)
 
 static json_t *real(bool known, double x)
 {
-	return known && isfinite(x) ? json_real(x) : json_null();
+	return known ? tw_json_number(x) : json_null();
 }
 
 static json_t *waits(const struct gauge_picture *g)
@@ -54,11 +54,6 @@ static bool is_awaited(const struct gauge_picture *g, uint32_t slot, uint32_t ce
 	return false;
 }
 
-static json_t *name_or_null(const char *text)
-{
-	return *text ? json_string(text) : json_null();
-}
-
 /* A place: who has it, and what is known of who has had it. */
 static json_t *cell(const struct gauge_picture *g, uint32_t slot, uint32_t cell)
 {
@@ -78,7 +73,7 @@ static json_t *cell(const struct gauge_picture *g, uint32_t slot, uint32_t cell)
 		: g->slot[slot].state == TW_LIVE && g->slot[slot].viewed ? "working"
 									 : "waiting",
 		"node", c->here ? json_integer(c->node) : json_null(), "host",
-		by ? name_or_null(by->p.host) : json_null(), "suspect", by && by->p.suspect,
+		by ? tw_json_text(by->p.host) : json_null(), "suspect", by && by->p.suspect,
 		"awaited", is_awaited(g, slot, cell), "micro_batches", (json_int_t)n.work.backwards,
 		"idle",
 		real(n.work.forwards && span > 0,
@@ -99,21 +94,31 @@ static json_t *cells(const struct gauge_picture *g)
 	return list;
 }
 
+static void put_figures(json_t *o, const struct tw_figure *rows, const void *base)
+{
+	for (const struct tw_figure *f = rows; f->name; f++)
+		if (f->health)
+			tw_json_set(o, f->health,
+				    !tw_figure_is_known(f, base) ? NULL
+				    : f->type <= TW_COUNT32
+					    ? tw_json_count(tw_figure_count(f, base))
+					    : tw_json_number(tw_figure_real(f, base)));
+}
+
 static json_t *health(const struct gauge_picture *g)
 {
 	const struct gauge_facts *f = &g->f;
-	const bool has_epochs = f->has_in && g->plan && g->plan->problem.samples;
-
-	return json_pack(
-		"{s:s, s:s, s:s, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "status", status_of(g),
-		"role", g->role, "host", g->host, "workers", (json_int_t)tw_gauges_live(g),
-		"epochs",
-		real(has_epochs, has_epochs ? f->in / (double)g->plan->problem.samples : NAN),
-		"steps", (json_int_t)gauge_steps(f), "loss",
-		real(f->evaluated || f->has_train_loss, f->evaluated ? f->loss : f->train_loss),
+	const struct gauge_page page = tw_gauges_page(g);
+	json_t *o = json_pack(
+		"{s:s, s:s, s:s, s:n, s:n, s:n, s:n, s:o, s:o, s:o, s:o}", "status", status_of(g),
+		"role", g->role, "host", g->host, "workers", "epochs", "steps", "loss",
 		"seconds_since_progress", real(f->begun, gauge_seconds(g->clock - f->progressed)),
 		"waits", waits(g), "checkpoint",
 		f->cut ? json_integer((json_int_t)f->cut) : json_null(), "cells", cells(g));
+
+	put_figures(o, tw_gauge_training, &page);
+	put_figures(o, tw_result_figures, &(struct tw_ran){ .totals.tally = g->tally });
+	return o;
 }
 
 /* The text with a newline, from the heap. */

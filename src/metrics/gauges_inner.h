@@ -5,6 +5,7 @@
 
 #include "metrics/gauges.h"
 #include "metrics/stage_figures.h"
+#include "node/figures.h"
 
 #include <pthread.h>
 
@@ -121,6 +122,27 @@ struct gauge_picture {
 	struct tw_heap *heap;
 	void *memory;
 };
+
+/* The facts, and what follows from them. */
+struct gauge_page {
+	struct gauge_facts f;
+	uint64_t steps, samples, dropped, fetches;
+	double loss, rate, epochs, dealt, since_cut, period, drift;
+	uint32_t workers;
+	bool has_loss, has_accuracy, bounded, has_cut, told;
+};
+
+/* Rows of a struct for the pages; after the name of the metric: help, and where else it is. */
+#define TW_GAUGE_ROW(s, field, kind, line, ...)                                                    \
+	{                                                                                          \
+		.name = line, .metric = line, .offset = offsetof(s, field), .type = kind,          \
+		.help = __VA_ARGS__                                                                \
+	}
+/* Of struct gauge_page: of any run, and of workers that step by themselves, that cache, and whose
+ * codecs remember. */
+extern const struct tw_figure tw_gauge_training[], tw_gauge_deltas[], tw_gauge_caches[],
+	tw_gauge_residuals[];
+struct gauge_page tw_gauges_page(const struct gauge_picture *g);
 
 /* Text from elsewhere becomes UTF-8, which both formats ask for, and fits. */
 void tw_gauges_name(char *to, size_t room, const char *from);

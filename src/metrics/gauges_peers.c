@@ -3,7 +3,6 @@
 #include "metrics/gauges_inner.h"
 #include "base/grow.h"
 #include "metrics/progress.h"
-#include "node/figures.h"
 
 #include <jansson.h>
 #include <string.h>

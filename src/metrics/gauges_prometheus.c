@@ -2,133 +2,8 @@
 /* gauges_prometheus.c - the figures in Prometheus' text format. */
 #include "metrics/gauges_inner.h"
 #include "metrics/prometheus.h"
-#include "node/figures.h"
 
-#include <math.h>
 #include <stdio.h>
-
-#define ENDLESS ((uint64_t)1 << 62) /* positions without a limit: see plan.c */
-
-/* --- what there is --------------------------------------------------------------------------- */
-
-/* The facts, and what follows from them. */
-struct page_facts {
-	struct gauge_facts f;
-	uint64_t steps, samples, dropped, fetches;
-	double loss, rate, epochs, dealt, workers, since_cut, period, drift;
-	bool has_loss, has_accuracy, bounded, has_cut, told;
-};
-
-static struct page_facts facts_of(const struct gauge_picture *g)
-{
-	const struct gauge_facts *f = &g->f;
-	const double seconds = gauge_seconds(g->clock - f->old.at);
-	struct page_facts x = { .f = *f,
-				.steps = gauge_steps(f),
-				.samples = gauge_samples(f),
-				.dropped = f->dropped + f->dropped_rounds,
-				.fetches = f->pushes - f->cached,
-				.loss = f->evaluated ? f->loss : f->train_loss,
-				.epochs = NAN,
-				.workers = tw_gauges_live(g),
-				.since_cut = gauge_seconds(g->clock - f->cut_at),
-				.drift = f->drift / (double)f->told,
-				.has_loss = f->evaluated || f->has_train_loss,
-				.has_accuracy = f->evaluated && !(f->accuracy < 0),
-				.has_cut = f->checkpoints > 0,
-				.told = f->told > 0 };
-
-	if (seconds > 0.0)
-		x.rate = (double)(x.samples - f->old.samples) / seconds;
-	if (!g->plan)
-		return x;
-	if (g->plan->problem.samples)
-		x.epochs = f->in / (double)g->plan->problem.samples;
-	x.bounded =
-		f->has_closed && g->plan->dealing.positions && g->plan->dealing.positions < ENDLESS;
-	x.dealt = (double)f->closed / (double)g->plan->dealing.positions;
-	x.period = g->plan->traffic.push;
-	return x;
-}
-
-#define FACT(s, field, kind, line, ...)                                                            \
-	{                                                                                          \
-		.name = line, .metric = line, .offset = offsetof(s, field), .type = kind,          \
-		.help = __VA_ARGS__                                                                \
-	}
-#define COUNTER(field, ...) FACT(struct page_facts, field, TW_COUNT, __VA_ARGS__)
-#define GAUGE(field, ...)   FACT(struct page_facts, field, TW_REAL, __VA_ARGS__)
-#define KNOWN(field)        .known = offsetof(struct page_facts, field)
-
-static const struct tw_figure training[] = {
-	COUNTER(steps, "thalweg_steps_total", "Steps computed: gradients of one batch each."),
-	COUNTER(samples, "thalweg_samples_total", "Samples whose gradients were computed."),
-	GAUGE(loss, "thalweg_loss",
-	      "Loss of the last evaluation; before the first one, loss of recent training samples.",
-	      KNOWN(has_loss)),
-	GAUGE(f.train_loss, "thalweg_train_loss", "Mean loss of recent training samples.",
-	      KNOWN(f.has_train_loss)),
-	GAUGE(f.accuracy, "thalweg_accuracy", "Accuracy of the last evaluation.",
-	      KNOWN(has_accuracy)),
-	GAUGE(rate, "thalweg_samples_per_second",
-	      "Samples per second over the last 5 to 10 seconds.", KNOWN(f.begun)),
-	GAUGE(epochs, "thalweg_epochs",
-	      "Epochs applied: applied samples divided by the samples of an epoch.",
-	      KNOWN(f.has_in)),
-	GAUGE(dealt, "thalweg_progress_ratio",
-	      "Share of all samples that have been dealt to workers.", KNOWN(bounded)),
-	GAUGE(workers, "thalweg_workers", "Workers in the cluster now."),
-	COUNTER(f.refused, "thalweg_refused_total", "Contributions that a shard refused."),
-	COUNTER(dropped, "thalweg_dropped_total",
-		"Samples dropped because their contributions came too late."),
-	COUNTER(f.redealt, "thalweg_redealt_total",
-		"Samples dealt again, because their worker died or handed them back."),
-	COUNTER(f.checkpoints, "thalweg_checkpoints_total", "Checkpoints completed."),
-	GAUGE(since_cut, "thalweg_last_checkpoint_seconds", "Seconds since the last checkpoint.",
-	      KNOWN(has_cut)),
-	COUNTER(f.rollbacks, "thalweg_rollbacks_total",
-		"Times the cluster rolled back to a checkpoint."),
-	{ .name = NULL },
-};
-
-/* Workers that step by themselves ... */
-static const struct tw_figure deltas[] = {
-	GAUGE(period, "thalweg_push_period", "Steps between pushes: strategy.push."),
-	COUNTER(f.pushes, "thalweg_delta_pushes_total", "Deltas that a shard applied."),
-	COUNTER(f.own_steps, "thalweg_delta_steps_total",
-		"Steps on workers' own parameters in these deltas."),
-	COUNTER(f.skipped, "thalweg_skipped_gradients_total",
-		"Gradients that were not finite, and that no step was made with."),
-	GAUGE(drift, "thalweg_drift_mean",
-	      "Mean norm of a worker's parameters less the shared ones when it pushed.",
-	      KNOWN(told)),
-	GAUGE(f.drift_most, "thalweg_drift_max", "The largest of these norms.", KNOWN(told)),
-	{ .name = NULL },
-};
-
-/* ... caches ... */
-static const struct tw_figure caches[] = {
-	COUNTER(fetches, "thalweg_cache_fetches_total",
-		"Gradients applied that were computed on newly fetched parameters."),
-	COUNTER(f.cached, "thalweg_cache_saved_total",
-		"Gradients applied that were computed on what the worker had."),
-	{ .name = NULL },
-};
-
-/* ... and codecs that remember. */
-static const struct tw_figure residuals[] = {
-	GAUGE(f.residual_most, "thalweg_residual_max",
-	      "Largest norm that the codec of a worker owed after a push.", KNOWN(told)),
-	GAUGE(f.residual_lost, "thalweg_residual_lost", "Sum of the norms that died with workers."),
-	COUNTER(f.residuals_lost, "thalweg_residual_lost_workers_total",
-		"Workers that died while their codec owed something."),
-	{ .name = NULL },
-};
-
-static bool is_known(const struct tw_figure *f, const void *base)
-{
-	return !f->known || *((const bool *)base + f->known);
-}
 
 static void figures(struct tw_page *p, const struct tw_figure *rows, const void *base)
 {
@@ -136,7 +11,7 @@ static void figures(struct tw_page *p, const struct tw_figure *rows, const void 
 		if (f->metric && tw_figure_is_counter(f))
 			tw_page_counter(p, f->metric, f->help, tw_figure_count(f, base));
 		else if (f->metric)
-			tw_page_gauge(p, f->metric, f->help, is_known(f, base),
+			tw_page_gauge(p, f->metric, f->help, tw_figure_is_known(f, base),
 				      tw_figure_real(f, base));
 }
 
@@ -220,8 +95,8 @@ struct worker_facts {
 
 static const struct tw_figure worker_figures[] = {
 #define WORKER(field, has, ...)                                                                    \
-	FACT(struct worker_facts, field, TW_REAL, __VA_ARGS__,                                     \
-	     .known = offsetof(struct worker_facts, has))
+	TW_GAUGE_ROW(struct worker_facts, field, TW_REAL, __VA_ARGS__,                             \
+		     .known = offsetof(struct worker_facts, has))
 	WORKER(up, seen, "thalweg_worker_up", "1 while the worker is in the cluster."),
 	WORKER(heard, named, "thalweg_worker_last_heard_seconds",
 	       "Seconds since the last message from the worker."),
@@ -237,7 +112,7 @@ struct peer_facts {
 };
 
 static const struct tw_figure peer_figures[] = {
-#define PEER(field, kind, ...) FACT(struct peer_facts, field, kind, __VA_ARGS__)
+#define PEER(field, kind, ...) TW_GAUGE_ROW(struct peer_facts, field, kind, __VA_ARGS__)
 	PEER(up, TW_REAL, "thalweg_peer_up", "1 while the peer is connected."),
 	PEER(suspect, TW_REAL, "thalweg_peer_suspect",
 	     "1 while the peer is suspect: silent for cluster.suspect, or disconnected."),
@@ -332,7 +207,7 @@ static void each(struct tw_page *p, const struct tw_figure *rows, const struct g
 			struct item x = { .label = { { NULL } } };
 
 			item_at(g, k, &x);
-			if (is_known(f, &x.facts))
+			if (tw_figure_is_known(f, &x.facts))
 				put_figure(p, f, x.label, &x.facts);
 		}
 	}
@@ -368,13 +243,13 @@ static void waits(struct tw_page *p, const struct gauge_picture *g)
 enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 {
 	struct gauge_picture g;
-	struct page_facts f;
+	struct gauge_page f;
 	struct tw_page p;
 
 	if (tw_gauges_picture(gauges, &g) != TW_OK)
 		return TW_NO_MEMORY;
 	p = (struct tw_page){ .heap = g.heap };
-	f = facts_of(&g);
+	f = tw_gauges_page(&g);
 	tw_page_gauge(&p, "thalweg_up", "1 while the process runs.", true, 1.0);
 	tw_page_head(&p, "thalweg_build_info", "gauge",
 		     "Always 1; the labels are the version, "
@@ -382,15 +257,15 @@ enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 	tw_page_labelled_count(
 		&p, "thalweg_build_info",
 		TW_LABELS({ "version", TW_VERSION }, { "role", g.role }, { "host", g.host }), 1);
-	figures(&p, training, &f);
+	figures(&p, tw_gauge_training, &f);
 	updates(&p, &g);
 	staleness(&p, &g.f);
 	if (g.plan && g.plan->traffic.delta)
-		figures(&p, deltas, &f);
+		figures(&p, tw_gauge_deltas, &f);
 	if (g.plan && g.plan->traffic.cache)
-		figures(&p, caches, &f);
+		figures(&p, tw_gauge_caches, &f);
 	if (g.plan && g.plan->traffic.up && (g.plan->traffic.up->traits & TW_CODEC_REMEMBERS))
-		figures(&p, residuals, &f);
+		figures(&p, tw_gauge_residuals, &f);
 	figures(&p, tw_result_figures, &(struct tw_ran){ .totals.tally = g.tally });
 	stages(&p, &g);
 	bytes(&p, &g);
