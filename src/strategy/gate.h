@@ -61,6 +61,13 @@ struct tw_clocks {
 	uint64_t least;        /* smallest clock among the active */
 };
 
+/* What becomes of several contributions (strategy/gate/sum.h has the rows). */
+enum tw_sums { TW_SUM_MEAN, TW_SUM_TOTAL, TW_SUM_MEDIAN, TW_SUM_TRIMMED };
+struct tw_summing {
+	uint32_t kind; /* enum tw_sums */
+	float trim;    /* TW_SUM_TRIMMED: the share that is left out at each end */
+};
+
 struct tw_gate {
 	TW_VARIANT; /* traits: of enum tw_gate_traits */
 
@@ -79,15 +86,9 @@ struct tw_gate {
 	/* Round gates: apply one after the other (one version) instead of all together?  NULL: no.
 	 */
 	bool (*in_turn)(const void *options);
-	/* TW_GATE_COLLECTS: does an update take the sum of its contributions (in turn: each at the
-	 * full rate), not their mean (each at rate/N)?  NULL: no.  The weight decay counts as often
-	 * as the gradients; running statistics are averaged either way. */
-	bool (*totals)(const void *options);
-
-	/* Round gates: for each parameter, leave out this share of the contributions at each end
-	 * and take the mean of the rest, which all count the same; 0.5: the median; below 0, or
-	 * NULL: the mean by weight.  Not together with `totals`. */
-	float (*trims)(const void *options);
+	/* TW_GATE_COLLECTS: where its options have a struct tw_summing, which is not at their
+	 * beginning; 0: an update takes the mean. */
+	size_t sum;
 
 	/* How many updates late a contribution is on average, among this number of equally
 	 * fast workers; NULL: workers / contributions of an update. */
@@ -133,13 +134,25 @@ static inline bool tw_gate_is_in_turn(const struct tw_gate *g, const void *optio
 {
 	return g->in_turn && g->in_turn(options);
 }
+static inline struct tw_summing tw_gate_summing(const struct tw_gate *g, const void *options)
+{
+	return g->sum ? *(const struct tw_summing *)((const char *)options + g->sum)
+		      : (struct tw_summing){ .kind = TW_SUM_MEAN };
+}
+/* Does an update take the sum of its contributions (in turn: each at the full rate), not their mean
+ * (each at rate/N)?  The weight decay counts as often as the gradients; running statistics are
+ * averaged either way. */
 static inline bool tw_gate_totals(const struct tw_gate *g, const void *options)
 {
-	return g->totals && g->totals(options);
+	return tw_gate_summing(g, options).kind == TW_SUM_TOTAL;
 }
+/* Round gates: for each parameter, leave out this share of the contributions at each end and take
+ * the mean of the rest, which all count the same; 0.5: the median; below 0: the mean by weight. */
 static inline float tw_gate_trims(const struct tw_gate *g, const void *options)
 {
-	return g->trims ? g->trims(options) : -1.0f;
+	const struct tw_summing s = tw_gate_summing(g, options);
+
+	return s.kind == TW_SUM_MEDIAN ? 0.5f : s.kind == TW_SUM_TRIMMED ? s.trim : -1.0f;
 }
 static inline uint64_t tw_gate_stops(const struct tw_gate *g, const void *options)
 {

@@ -28,11 +28,11 @@ static void every_gate_has_what_its_traits_need(void **state)
 		}
 		if (!rounds && (g->traits & TW_GATE_COLLECTS))
 			CHECK(g->full);
-		CHECK(!(g->traits & TW_GATE_COLLECTS) == !g->totals);
-		if (g->totals) {
-			CHECK(!g->totals(OPTIONS(g, NULL)));
-			CHECK(!g->totals(OPTIONS(g, "sum", "mean", NULL)));
-			CHECK(g->totals(OPTIONS(g, "sum", "total", NULL)));
+		CHECK(!(g->traits & TW_GATE_COLLECTS) == !g->sum);
+		if (g->sum) {
+			CHECK(!tw_gate_totals(g, OPTIONS(g, NULL)));
+			CHECK(!tw_gate_totals(g, OPTIONS(g, "sum", "mean", NULL)));
+			CHECK(tw_gate_totals(g, OPTIONS(g, "sum", "total", NULL)));
 		}
 	}
 }

@@ -6,8 +6,8 @@
 #include "strategy/gate/sum.h"
 
 struct options {
-	uint32_t extra, sum;
-	float trim;
+	uint32_t extra;
+	struct tw_summing sum;
 	bool abandon;
 };
 
@@ -45,18 +45,6 @@ static bool abandons(const void *options)
 	return ((const struct options *)options)->abandon;
 }
 
-static bool totals(const void *options)
-{
-	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
-}
-
-static float trims(const void *options)
-{
-	const struct options *o = options;
-
-	return tw_sum_trims(o->sum, o->trim);
-}
-
 const struct tw_gate tw_gate_backup = {
 	.name = "backup",
 	.help = "synchronous rounds with backup workers: a round does not wait for the slowest "
@@ -67,6 +55,5 @@ const struct tw_gate tw_gate_backup = {
 	.check = check,
 	.quorum = quorum,
 	.abandons = abandons,
-	.totals = totals,
-	.trims = trims,
+	.sum = offsetof(struct options, sum),
 };

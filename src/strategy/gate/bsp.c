@@ -6,8 +6,8 @@
 enum { TOGETHER, IN_TURN };
 
 struct options {
-	uint32_t apply, sum;
-	float trim;
+	uint32_t apply;
+	struct tw_summing sum;
 };
 
 static const char *const ways[] = { [TOGETHER] = "sum", [IN_TURN] = "in-turn", NULL };
@@ -23,18 +23,6 @@ static bool in_turn(const void *options)
 	return ((const struct options *)options)->apply == IN_TURN;
 }
 
-static bool totals(const void *options)
-{
-	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
-}
-
-static float trims(const void *options)
-{
-	const struct options *o = options;
-
-	return tw_sum_trims(o->sum, o->trim);
-}
-
 const struct tw_gate tw_gate_bsp = {
 	.name = "bsp",
 	.help = "synchronous rounds: every worker contributes before any worker continues",
@@ -42,6 +30,5 @@ const struct tw_gate tw_gate_bsp = {
 	.options_bytes = sizeof(struct options),
 	.traits = TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_IN_TURN,
 	.in_turn = in_turn,
-	.totals = totals,
-	.trims = trims,
+	.sum = offsetof(struct options, sum),
 };

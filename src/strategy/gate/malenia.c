@@ -14,7 +14,8 @@
 #include "strategy/gate/sum.h"
 
 struct options {
-	uint32_t collect, sum;
+	uint32_t collect;
+	struct tw_summing sum;
 	bool stop;
 };
 
@@ -27,11 +28,6 @@ static const struct tw_option rows[] = {
 		  "a worker whose gradient has become too late gives it up and begins again"),
 	TW_OPTION_SUM(struct options), TW_OPTION_END
 };
-
-static bool totals(const void *options)
-{
-	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
-}
 
 static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
 {
@@ -69,5 +65,5 @@ const struct tw_gate tw_gate_malenia = {
 	.full = full,
 	.keeps = keeps,
 	.stops = stops,
-	.totals = totals,
+	.sum = offsetof(struct options, sum),
 };

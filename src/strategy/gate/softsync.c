@@ -10,7 +10,8 @@
 #include "strategy/gate/sum.h"
 
 struct options {
-	uint32_t collect, sum, n;
+	uint32_t collect, n;
+	struct tw_summing sum;
 	bool fresh, stop;
 };
 
@@ -63,11 +64,6 @@ static double late(const void *options, uint32_t workers)
 	return o->n ? (double)o->n : (double)workers / (double)o->collect;
 }
 
-static bool totals(const void *options)
-{
-	return ((const struct options *)options)->sum == TW_SUM_TOTAL;
-}
-
 static enum tw_verdict admit(const void *options, uint32_t worker, uint64_t staleness)
 {
 	(void)worker;
@@ -101,5 +97,5 @@ const struct tw_gate tw_gate_softsync = {
 	.full = full,
 	.keeps = keeps,
 	.stops = stops,
-	.totals = totals,
+	.sum = offsetof(struct options, sum),
 };

@@ -4,8 +4,7 @@
 #define TW_STRATEGY_GATE_SUM_H
 
 #include "base/option.h"
-
-enum { TW_SUM_MEAN, TW_SUM_TOTAL, TW_SUM_MEDIAN, TW_SUM_TRIMMED };
+#include "strategy/gate.h"
 
 static const char *const tw_sums[] __attribute__((unused)) = {
 	[TW_SUM_MEAN] = "mean",
@@ -20,26 +19,20 @@ static const char *const tw_robust_sums[] __attribute__((unused)) = {
 	NULL,
 };
 
-/* The row of a struct whose uint32_t `sum` it is. */
+/* The row of a struct whose struct tw_summing `sum` it is. */
 #define TW_OPTION_SUM(type)                                                                        \
-	TW_OPTION_CHOICE(type, sum, "sum", "mean", tw_sums,                                        \
+	TW_OPTION_CHOICE(type, sum.kind, "sum", "mean", tw_sums,                                   \
 			 "an update applies the mean of its gradients, or their total, which "     \
 			 "equals the mean at N times the rate")
 
-/* The rows of a struct with such a `sum` and a float `trim`, for gates of rounds. */
+/* The rows of such a struct, for gates of rounds. */
 #define TW_OPTION_ROBUST_SUM(type)                                                                 \
-	TW_OPTION_CHOICE(type, sum, "sum", "mean", tw_robust_sums,                                 \
+	TW_OPTION_CHOICE(type, sum.kind, "sum", "mean", tw_robust_sums,                            \
 			 "an update takes the mean of its gradients, or their total (the mean at " \
 			 "N times the rate); or, against a few workers that send nonsense, the "   \
 			 "median of each parameter, or its mean without the largest and "          \
 			 "smallest (trimmed)"),                                                    \
-		TW_OPTION(type, trim, TW_F32, "0.25", NULL, 0, 0.499999,                           \
-			  "sum: trimmed: share of the workers that is left out at each end")
-
-/* gate.h: what `trims` says. */
-static inline float tw_sum_trims(uint32_t sum, float trim)
-{
-	return sum == TW_SUM_MEDIAN ? 0.5f : sum == TW_SUM_TRIMMED ? trim : -1.0f;
-}
+		TW_OPTION_AS(type, sum.trim, "trim", TW_F32, "0.25", NULL, 0, 0.499999,            \
+			     "sum: trimmed: share of the workers that is left out at each end")
 
 #endif
