@@ -25,6 +25,19 @@ static inline json_t *tw_json_text(const char *text)
 	return text && *text ? json_string(text) : json_null();
 }
 
+/* NULL if one of them is no text of JSON. */
+static inline json_t *tw_json_texts(const char *const *list, size_t n)
+{
+	json_t *texts = json_array();
+
+	for (size_t k = 0; k < n; k++)
+		if (json_array_append_new(texts, json_string(list[k]))) {
+			json_decref(texts);
+			return NULL;
+		}
+	return texts;
+}
+
 /* Takes the value over; NULL is null. */
 static inline void tw_json_set(json_t *o, const char *name, json_t *value)
 {

@@ -31,19 +31,6 @@ static bool has_network(const struct tw_card *c)
 
 /* --- writing --- */
 
-static json_t *names(const char *const *list, size_t n)
-{
-	json_t *a = json_array();
-
-	for (size_t k = 0; k < n; k++)
-		if (json_array_append_new(a, json_string(list[k])))
-			break;
-	if (json_array_size(a) == n)
-		return a;
-	json_decref(a);
-	return NULL;
-}
-
 static json_t *floats(const float *v, size_t n)
 {
 	const size_t bytes = n * sizeof *v;
@@ -91,7 +78,7 @@ static json_t *input_of(const struct tw_data *d)
 		json_array_append_new(shape, tw_json_count(d->shape[k]));
 	o = json_pack("{s:o, s:s}", "shape", shape, "values", kinds[d->kind]);
 	if (o && d->names.column)
-		json_object_set_new(o, "columns", names(d->names.column, d->features));
+		json_object_set_new(o, "columns", tw_json_texts(d->names.column, d->features));
 	if (o && d->names.separator) {
 		json_object_set_new(o, "separator", json_string(separator));
 		json_object_set_new(o, "label_column", tw_json_count(d->names.place));
@@ -119,8 +106,9 @@ static json_t *output_of(const struct tw_card *c)
 			      (json_int_t)d->classes, "targets", (json_int_t)d->targets);
 
 	if (o && d->names.answer)
-		json_object_set_new(o, "names",
-				    names(d->names.answer, d->classes ? d->classes : d->targets));
+		json_object_set_new(
+			o, "names",
+			tw_json_texts(d->names.answer, d->classes ? d->classes : d->targets));
 	if (o && d->names.label)
 		json_object_set_new(o, "label", json_string(d->names.label));
 	return o;

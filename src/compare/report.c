@@ -434,15 +434,6 @@ static json_t *target(const struct tw_comparison *c)
 			 tw_json_number(accuracy));
 }
 
-static json_t *texts(const char *const *list, size_t n)
-{
-	json_t *o = json_array();
-
-	for (size_t k = 0; k < n; k++)
-		json_array_append_new(o, json_string(list[k]));
-	return o;
-}
-
 static void heading(const struct tw_compare_runs *r, json_t *o)
 {
 	const struct tw_comparison *c = r->comparison;
@@ -459,7 +450,7 @@ static void heading(const struct tw_compare_runs *r, json_t *o)
 	tw_json_set(o, "target", target(c));
 	tw_json_set(o, "equal_time", tw_json_number(r->equal_time));
 	tw_json_set(o, "equal_epochs", tw_json_number(r->equal_epochs));
-	tw_json_set(o, "settings", texts(c->differs, c->differing));
+	tw_json_set(o, "settings", tw_json_texts(c->differs, c->differing));
 }
 
 json_t *tw_report_make(const struct tw_compare_runs *r, const size_t *chosen, size_t points)

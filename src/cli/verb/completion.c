@@ -239,6 +239,10 @@ static void quote(const char *text, const char *escape)
 			putchar(*text);
 }
 
+static const char sh_head[] = "_thalweg_list()\n" /* bash and zsh */
+			      "{\n"
+			      "\tcase $1 in\n";
+
 /* --- bash --- */
 
 static void bash_item(const char *word, const char *help)
@@ -246,10 +250,6 @@ static void bash_item(const char *word, const char *help)
 	quote(word, "");
 	putchar(' ');
 }
-
-static const char bash_head[] = "_thalweg_list()\n"
-				"{\n"
-				"\tcase $1 in\n";
 
 /* bash cuts words at "=": what was cut is put together, and of a word only what is behind the last
  * cut is replaced. */
@@ -335,10 +335,6 @@ static void zsh_item(const char *word, const char *help)
 	}
 	putchar('\'');
 }
-
-static const char zsh_head[] = "_thalweg_list()\n"
-			       "{\n"
-			       "\tcase $1 in\n";
 
 /* The last lines: the file is read by compinit, or by `source`. */
 static const char zsh_tail[] =
@@ -489,7 +485,7 @@ static const char fish_tail[] =
 
 static const struct shell shells[] = {
 	{ .name = "bash",
-	  .head = bash_head,
+	  .head = sh_head,
 	  .tail = bash_tail,
 	  .before = "\t'",
 	  .after = "') list='",
@@ -497,7 +493,7 @@ static const struct shell shells[] = {
 	  .item = bash_item },
 	{ .name = "zsh",
 	  .first = "#compdef thalweg\n",
-	  .head = zsh_head,
+	  .head = sh_head,
 	  .tail = zsh_tail,
 	  .before = "\t('",
 	  .after = "') list=(",
