@@ -20,7 +20,7 @@ static const char *unknown(const struct tw_plan *p)
 {
 	const uint32_t workers = p->crew.workers;
 
-	if (workers > 1 && 2 * p->gate->quorum(p->gate_options, workers, 0) <= workers)
+	if (workers > 1 && 2 * tw_gate_quorum(p->gate, p->gate_options, workers, 0) <= workers)
 		return "rounds that do not wait for half of their workers are not modelled";
 	return NULL;
 }
@@ -44,7 +44,7 @@ static double round_of_servers(const struct tw_cost_case *c, uint32_t workers, d
 {
 	const struct tw_cost_links *l = &c->links;
 	const struct tw_plan *p = c->plan;
-	const uint32_t quorum = p->gate->quorum(p->gate_options, workers, 0);
+	const uint32_t quorum = tw_gate_quorum(p->gate, p->gate_options, workers, 0);
 	const double in = fmax(l->up * l->share, l->applying);
 	const double shards = p->problem.shards;
 	const double commit =
@@ -87,7 +87,7 @@ void tw_cost_rate_of_rounds(const struct tw_cost_case *c, tw_cost_round_fn *roun
 	const struct tw_plan *p = c->plan;
 	const double steps = p->dealing.accumulate * (p->traffic.delta ? (double)c->push : 1);
 	const double stripe = c->batch * steps, samples = (double)p->problem.samples;
-	const uint32_t quorum = p->gate->quorum(p->gate_options, c->workers, 0);
+	const uint32_t quorum = tw_gate_quorum(p->gate, p->gate_options, c->workers, 0);
 	struct tw_cost_parts parts;
 	const double whole = round_time(c, c->workers, steps, &parts);
 	double counted = quorum * steps, time = whole;
@@ -104,7 +104,7 @@ void tw_cost_rate_of_rounds(const struct tw_cost_case *c, tw_cost_round_fn *roun
 
 			time = full * whole + round_time(c, few, steps, &rest);
 			counted = full * counted +
-				  share * steps * p->gate->quorum(p->gate_options, few, 0);
+				  share * steps * tw_gate_quorum(p->gate, p->gate_options, few, 0);
 		}
 	}
 	*out = (struct tw_cost_rate){
