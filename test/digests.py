@@ -2,13 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """digests.py - the parameters that every preset ends with in the simulator stay as they are.
 
-    test/digests.py BINARY            compare with test/digests.txt; exit code 1 if a row differs
-    test/digests.py BINARY --print    print the table, to be kept as test/digests.txt
+    test/digests.py BINARY                    compare with test/digests.txt; exit code 1 if a row differs
+    test/digests.py BINARY --print            print the table, to be kept as test/digests.txt
+    test/digests.py BINARY --against OTHER    compare two programs, row by row
 
 Every preset that `sim` accepts, on a quadratic and on least squares, with two seeds, with 1 and with
-7 shards, without faults and with: links that lose, a worker that crashes and comes back, one that
-leaves, a connection that is reset, a server that crashes and comes back.  The
-bandwidth is infinite, so that the length of a message changes nothing.  A row is the name of the
+7 shards:
+
+    calm      without faults
+    resets    links lose messages, and connections are reset
+    crashes   links lose messages, a worker and a server crash and come back, a worker leaves
+    master    the master crashes and comes back (one seed, 7 shards, the quadratic)
+
+Then, with the quadratic, one seed and 7 shards, protocols that no preset has by itself: lanes,
+parameters with their stage, checkpoints while the run goes on, checkpoints that are larger than the
+master's memory, and codecs with a residual.
+
+The bandwidth is infinite, so that the length of a message changes nothing.  A row is the name of the
 run, the digest and the numbers of events and updates; all of it is compared.  Both models use only
 kernels of our own, which give the same bits on every instruction set: the table holds for every
 THALWEG_ISA.  A change that is meant to move rows prints the table again and says why in its
@@ -30,42 +40,83 @@ DELTAS = ('averaging', 'update-based', 'local-sgd', 'post-local-sgd', 'bmuf', 'e
 PEERS = ('ring', 'tree', 'allreduce', 'd-psgd', 'gossip', 'strom')  # without servers
 STREAMS = ('streaming-diloco',)
 STAGES = ('gpipe', 'pipedream-flush', 'pipedream', 'pipedream-2bw')  # models cut into three
+BATCH = ('sandblaster',)  # an optimiser drives the run: no rate, no number of epochs
+ALONE = ('pipedream-2bw',)  # one worker only
+ROUGH = ('sim:\n'
+         '  compute: {law: exponential, mean: 100ms}\n'
+         '  latency: 3ms\n  jitter: 4ms\n  bandwidth: 0bit/s\n  loss: 0.02\n'
+         '  load_time: 20ms\n')
 FAULTS = {
     'calm': 'sim: {compute: {law: log-normal, median: 100ms, sigma: 0.4}, latency: 1ms, '
             'bandwidth: 0bit/s}\n',
-    'faults': 'sim:\n'
-              '  compute: {law: exponential, mean: 100ms}\n'
-              '  latency: 3ms\n  jitter: 4ms\n  bandwidth: 0bit/s\n  loss: 0.02\n'
-              '  load_time: 20ms\n'
-              '  faults: [{crash: worker 3, at: 0.4s, restart: 0.3s}, '
-              '{reset: worker 1, to: server 0, at: 0.6s}, '
-              '{crash: server 0, at: 0.8s, restart: 0.2s}, {leave: worker 4, at: 1s}]\n',
+    'resets': ROUGH + '  faults: [{reset: worker 1, to: server 0, at: 0.3s}, '
+                      '{reset: worker 3, to: master, at: 0.5s}, '
+                      '{reset: worker 1, to: server 0, at: 0.6s}, '
+                      '{reset: worker 4, to: server 0, at: 0.9s}]\n',
+    'crashes': ROUGH + '  faults: [{crash: worker 3, at: 0.4s, restart: 0.3s}, '
+                       '{crash: server 0, at: 0.8s, restart: 0.2s}, {leave: worker 4, at: 1s}]\n',
+}
+MASTER = ROUGH + '  faults: [{crash: master, at: 0.5s, restart: 0.2s}]\n'
+# name of a row: presets, what is replaced in their jobs
+OTHERS = {
+    'lanes': (('gpipe', 'pipedream-flush', 'pipedream'),
+              (('stages: 3, shards', 'stages: 3, lanes: [2, 1, 2], shards'),)),
+    'with-stage': (('gpipe', 'pipedream-flush', 'pipedream', 'pipedream-2bw'),
+                   (('workers: 2', 'workers: 1'), ('servers: 2', 'place: with-stage'),
+                    ('to: server 0', 'to: worker 0.1'), ('server 0', 'worker 0.2'))),
+    'cut-running': (('asgd', 'softsync', 'ssp', 'ssgd', 'backup', 'easgd', 'diloco', 'pipedream',
+                     'allreduce', 'dana'), (('every: 300ms', 'every: 300ms, cut: running'),)),
+    'large-checkpoint': (('asgd', 'ssgd', 'easgd', 'dana', 'gpipe', 'allreduce', 'gossip',
+                          'sandblaster'), (('every: 300ms', 'every: 300ms, memory: 0B'),)),
+    'residual-onebit': (('asgd', 'ssgd', 'backup', 'diloco'),
+                        (('codec', 'codec: {up: onebit, up_tile: 8}'),)),
+    'residual-topk': (('asgd', 'ssgd', 'softsync', 'ringmaster'),
+                      (('codec', 'codec: {up: topk, up_share: 0.2}'),)),
+    'residual-dgc': (('asgd', 'ssgd'), (('codec', 'codec: {up: dgc, up_share: 0.2}'),)),
 }
 
 
-def job(preset, model, seed, shards, faults):
+def faults_of(preset, faults):
+    """Who is hit depends on who is there."""
+    if preset in PEERS:
+        return faults.replace('to: server 0', 'to: worker 2').replace('server 0', 'worker 0')
+    if preset in STAGES:
+        for old, new in (('worker 3', 'worker 0.1'), ('worker 1', 'worker 0.2'),
+                         ('worker 4', 'worker 0.0'), (', {leave: worker 0.0, at: 1s}', '')):
+            faults = faults.replace(old, new)
+    return faults
+
+
+def job(preset, model, seed, shards, sim):
     # presets that send deltas do so every two steps: the runs are short
-    strategy = f'{{name: {preset}, push: 2}}' if preset in DELTAS else preset
+    strategy = f'{{name: {preset}, push: 2}}' if preset in DELTAS else f'{{name: {preset}}}'
     if preset in STREAMS:  # a part for every shard
         strategy = f'{{name: {preset}, push: {2 * shards}, fragments: {shards}, delay: 1}}'
     servers = 0 if preset in PEERS else 1 if shards == 1 else 2
-    sim = FAULTS[faults]
-    if preset in PEERS:
-        sim = sim.replace('to: server 0', 'to: worker 2').replace('server 0', 'worker 0')
+    train = f'{{epochs: 4, seed: {seed}, evaluate: 1}}'
+    cluster = f'workers: 6, shards: {shards}'
+    text, batch, update = MODELS[model], 'batch: 3', 'update: {rate: 0.02}\n'
     if preset in STAGES:  # two workers, or one that must be alone; a shard has one stage
-        sim = sim.replace('worker 3', 'worker 0.1').replace('worker 1', 'worker 0.2')
-        sim = sim.replace(', {leave: worker 4, at: 1s}', '')
-        alone = preset == 'pipedream-2bw'
-        return (MODELS[model].replace('dimension', 'stages: 3, dimension') +
-                'data: {source: none, samples: 80, batch: 3, accumulate: 2}\n'
-                f'train: {{epochs: 4, seed: {seed}, evaluate: 1}}\nupdate: {{rate: 0.02}}\n'
-                f'cluster: {{workers: {1 if alone else 2}, stages: 3, shards: {shards + 6}, '
-                f'servers: {servers}}}\n'
-                f'strategy: {preset}\ncheckpoint: {{every: 300ms}}\n' + sim)
-    return (MODELS[model] + 'data: {source: none, samples: 80, batch: 3}\n'
-            f'train: {{epochs: 4, seed: {seed}, evaluate: 1}}\nupdate: {{rate: 0.02}}\n'
-            f'cluster: {{workers: 6, shards: {shards}, servers: {servers}}}\n'
-            f'strategy: {strategy}\ncheckpoint: {{every: 300ms}}\n' + sim)
+        text = text.replace('dimension', 'stages: 3, dimension')
+        batch += ', accumulate: 2'
+        cluster = f'workers: {1 if preset in ALONE else 2}, stages: 3, shards: {shards + 6}'
+    if preset in BATCH:
+        text = text.replace(', buffers: 5', '')
+        batch, update = 'batch: 7', 'optimiser: {iterations: 9}\n'
+        train = f'{{seed: {seed}, evaluate: 2}}'
+    return (text + f'data: {{source: none, samples: 80, {batch}}}\n'
+            f'train: {train}\n{update}cluster: {{{cluster}, servers: {servers}}}\n'
+            f'strategy: {strategy}\ncheckpoint: {{every: 300ms}}\n' + faults_of(preset, sim))
+
+
+def changed(text, replaced):
+    for old, new in replaced:
+        if old == 'codec':  # of the strategy
+            line = next(x for x in text.splitlines() if x.startswith('strategy: '))
+            text = text.replace(line, f'{line[:-1]}, {new}}}')
+        else:
+            text = text.replace(old, new)
+    return text
 
 
 def presets(binary):
@@ -77,8 +128,7 @@ def presets(binary):
             names.append(line.split()[0])
         elif line:
             listed = line.startswith('Presets')
-    # `sim` refuses hogwild; an optimiser takes neither an update nor a number of epochs
-    return [n for n in names if n not in ('hogwild', 'sandblaster')]
+    return [n for n in names if n != 'hogwild']  # which `sim` refuses
 
 
 def run(binary, folder, name, text):
@@ -92,26 +142,41 @@ def run(binary, folder, name, text):
     return f"{name} {r['parameters_digest']} {r['events']} {r['updates']}"
 
 
+def jobs(binary):
+    """(name, text) of every run."""
+    for preset in presets(binary):
+        for model in MODELS:
+            for seed in (1, 2):
+                for shards in (1, 7):
+                    for name, sim in FAULTS.items():
+                        yield (f'{preset}/{model}/seed-{seed}/shards-{shards}/{name}',
+                               job(preset, model, seed, shards, sim))
+        yield (f'{preset}/quadratic/seed-1/shards-7/master',
+               job(preset, 'quadratic', 1, 7, MASTER))
+    for other, (of, replaced) in OTHERS.items():
+        for preset in of:
+            for name, sim in (*FAULTS.items(), ('master', MASTER)):
+                yield (f'{other}/{preset}/{name}',
+                       changed(job(preset, 'quadratic', 1, 7, sim), replaced))
+
+
 def rows(binary):
     with tempfile.TemporaryDirectory() as folder:
-        for preset in presets(binary):
-            for model in MODELS:
-                for seed in (1, 2):
-                    for shards in (1, 7):
-                        for faults in FAULTS:
-                            name = f'{preset}/{model}/seed-{seed}/shards-{shards}/{faults}'
-                            text = job(preset, model, seed, shards, faults)
-                            yield run(binary, folder, name, text)
+        for name, text in jobs(binary):
+            yield run(binary, folder, name, text)
 
 
 def main():
     if len(sys.argv) == 3 and sys.argv[2] == '--print':
         print('\n'.join(rows(sys.argv[1])))
         return 0
-    if len(sys.argv) != 2:
-        sys.exit('usage: digests.py BINARY [--print]')
-    with open(TABLE) as f:
-        want = f.read().splitlines()
+    if len(sys.argv) == 4 and sys.argv[2] == '--against':
+        want = list(rows(sys.argv[3]))
+    elif len(sys.argv) == 2:
+        with open(TABLE) as f:
+            want = f.read().splitlines()
+    else:
+        sys.exit('usage: digests.py BINARY [--print | --against OTHER]')
     got = list(rows(sys.argv[1]))
     wrong = [(w, g) for w, g in zip(want, got) if w != g]
     for w, g in wrong:
