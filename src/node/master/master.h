@@ -5,6 +5,9 @@
 #ifndef TW_NODE_MASTER_MASTER_H
 #define TW_NODE_MASTER_MASTER_H
 
+#include "node/kernel/ledger.h"
+#include "node/kernel/master_post.h"
+#include "node/kernel/master_roster.h"
 #include "node/master/master_state.h"
 
 /* master_phases.c */
@@ -41,17 +44,10 @@ void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, 
 void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t cell);
 void tw_master_refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incarnation,
 			   enum tw_refusal why);
-/* To one of the cells of a worker. */
-struct tw_msg *tw_master_to_cell(struct master *m, struct tw_context *ctx, uint32_t slot,
-				 uint32_t cell, enum tw_type type);
-struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
-				   enum tw_type type);
 /* Where the shards are, to one worker. */
 void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running);
 /* Every member, and who of them has no work, to one shard. */
 void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard);
-/* The slot of the member on this node; UINT32_MAX: none. */
-uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
 /* Is this the node of the live member in this slot, or of one of its cells? */
 bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot);
 /* Is it from a worker that is a member now?  One that is not is told so. */
@@ -74,9 +70,6 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 		      enum tw_member_state state);
 
 /* master_servers.c */
-struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint32_t shard,
-				  enum tw_type type);
-bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32_t flags);
 /* What a shard was told and may have lost, once more. */
 void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
 uint32_t tw_master_servers_live(const struct master *m);
@@ -96,17 +89,10 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 
 /* master_shards.c */
-/* Does every shard have it?  *lacks is the number of one that had not when it was last asked: it is
- * asked first, so that as many questions as there are shards cost two walks over them, and not one
- * each. */
-bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
-			   bool (*has)(const struct master *m, uint32_t shard));
 /* Is some shard kept as it was when it outlived a master? */
 bool tw_master_adopted_any(const struct master *m);
 /* PHASE_GATHER, until every shard is hosted and enough workers are here. */
 void tw_master_gather(struct master *m, struct tw_context *ctx);
-/* Steps and samples that the shards have applied, by their last word: the mean over shards. */
-void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples);
 /* PHASE_AGREE, until every shard has confirmed. */
 void tw_master_agreed(struct master *m, struct tw_context *ctx);
 
@@ -145,8 +131,6 @@ static inline bool tw_deal_was_told(const struct member *e)
 {
 	return e->appetite == APPETITE_DRY || e->appetite == APPETITE_EARLY;
 }
-bool tw_deal_exhausted(const struct master *m);
-uint32_t tw_deal_unit(const struct master *m);
 /* Samples per step of this worker, by its rank among the live ones. */
 uint32_t tw_deal_batch(const struct master *m, uint32_t slot);
 /* Is this a warm start, in which it is not this worker's turn yet? */
@@ -293,8 +277,6 @@ enum tw_status tw_optimise_pack(const struct master *m, struct tw_array *out);
 enum tw_status tw_optimise_restore(struct master *m, const struct tw_array *part);
 /* From the initial weights. */
 void tw_optimise_restart(struct master *m);
-/* Has the method ended? */
-bool tw_optimise_is_over(const struct master *m);
 void tw_optimise_totals(const struct master *m, struct tw_totals *t);
 
 /* master_portions.c: the evaluation under way */
@@ -317,10 +299,6 @@ static inline bool tw_replicas_ready(const struct master *m)
 {
 	return !tw_master_has_replicas(m) || m->replicas.ready == tw_master_live(m);
 }
-struct tw_msg *tw_replica_to_shard(struct master *m, struct tw_context *ctx, uint32_t slot,
-				   uint32_t shard, enum tw_type type);
-/* The first live member at or after this slot whose replica is ready; TW_NO_SLOT: none. */
-uint32_t tw_replicas_next(const struct master *m, uint32_t slot);
 /* The node that speaks for all: that of a live member, the one with a replica first; 0: none. */
 uint32_t tw_replicas_speaker(const struct master *m);
 /* A number for a formation or a copy that is greater than all before. */
@@ -335,18 +313,6 @@ void tw_replicas_bring_again(struct master *m, struct tw_context *ctx);
 bool tw_replicas_asked(const struct master *m);
 /* A shard of a replica was taken. */
 void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* A shard of this node has said this word; true: for the first time since the word was asked. */
-bool tw_replica_says(struct master *m, uint32_t node, uint32_t shard, enum replica_word word);
-bool tw_replica_said(const struct master *m, uint32_t slot, uint32_t shard, enum replica_word word);
-/* Every replica is asked for this word anew. */
-void tw_replicas_ask_anew(struct master *m, enum replica_word word);
-/* Has every replica that is ready said it? */
-/* The first replica that is ready and has not said so; TW_NO_SLOT: all have. */
-uint32_t tw_replicas_owes(const struct master *m, enum replica_word word);
-static inline bool tw_replicas_all(const struct master *m, enum replica_word word)
-{
-	return !tw_master_has_replicas(m) || m->replicas.full[word] >= m->replicas.ready;
-}
 /* Who adds up the round that is open; tells everybody where that has changed. */
 void tw_replicas_form(struct master *m, struct tw_context *ctx);
 /* The sum is complete on one shard, or a contribution was refused there. */
@@ -524,11 +490,6 @@ bool tw_takeover(struct master *m, struct tw_context *ctx);
 
 enum tw_status tw_cells_init(struct master *m);
 void tw_cells_release(struct master *m);
-struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell);
-/* The place that this node has; NULL: none.  And the slot of a place, and which cell it is. */
-struct cell_info *tw_cell_on(const struct master *m, uint32_t node);
-uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c);
-uint32_t tw_cell_number(const struct master *m, const struct cell_info *c);
 /* A place that is vacant, of the worker that misses fewest: its slot, and whom to wait for. */
 void tw_cells_missing(const struct master *m, uint32_t *slot, struct tw_addr *whom);
 /* The cells of this member, to the world. */

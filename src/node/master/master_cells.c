@@ -69,31 +69,6 @@ void tw_cells_release(struct master *m)
 	m->heap->put(m->heap, b->cell);
 }
 
-struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell)
-{
-	return &m->members.cells.cell[slot * tw_plan_cells(m->plan) + cell];
-}
-
-struct cell_info *tw_cell_on(const struct master *m, uint32_t node)
-{
-	const struct cell_book *b = &m->members.cells;
-
-	for (uint32_t k = b->at_node[node & b->mask]; k != UINT32_MAX; k = b->cell[k].next_at)
-		if (b->cell[k].node == node)
-			return &b->cell[k];
-	return NULL;
-}
-
-uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c)
-{
-	return (uint32_t)(c - m->members.cells.cell) / tw_plan_cells(m->plan);
-}
-
-uint32_t tw_cell_number(const struct master *m, const struct cell_info *c)
-{
-	return (uint32_t)(c - m->members.cells.cell) % tw_plan_cells(m->plan);
-}
-
 /* A place is taken, or is vacant again. */
 static void put(struct master *m, struct tw_context *ctx, struct cell_info *c, bool here)
 {

@@ -11,17 +11,6 @@
 
 #include <math.h>
 
-uint32_t tw_deal_unit(const struct master *m)
-{
-	const struct tw_plan *p = m->plan;
-	const uint32_t batch =
-		p->dealing.global_batch
-			? (p->dealing.global_batch + p->crew.workers - 1) / p->crew.workers
-			: p->dealing.batch;
-
-	return batch * p->dealing.accumulate * p->traffic.push;
-}
-
 uint32_t tw_deal_batch(const struct master *m, uint32_t slot)
 {
 	const uint64_t g = m->plan->dealing.global_batch, n = tw_master_live(m);
@@ -83,18 +72,6 @@ bool tw_deal_next_range(struct master *m, uint32_t slot, uint64_t end, uint64_t 
 	if (out->to > border)
 		out->to = border;
 	return true;
-}
-
-bool tw_deal_exhausted(const struct master *m)
-{
-	struct tw_span gap;
-
-	if (m->wish.time_up || m->wish.finish || tw_optimise_is_over(m))
-		return true;
-	if (tw_master_rounds(m) && m->plan->ends.updates &&
-	    m->rounds.number >= m->plan->ends.updates)
-		return true;
-	return !tw_spans_gap(&m->dealing.taken, 0, m->plan->dealing.positions, 1, &gap);
 }
 
 enum tw_status tw_deal_init(struct master *m)

@@ -196,8 +196,10 @@ static void step(struct master *m, struct tw_context *ctx, const double *result)
 {
 	struct optimise *o = m->optimise;
 	const struct tw_descender d = descender(m);
+	const enum tw_descent_turn next = tw_descent_next(&d, result, &o->list);
 
-	switch (tw_descent_next(&d, result, &o->list)) {
+	m->wish.over = o->descent.why != TW_DESCENT_RUNS;
+	switch (next) {
 	case TW_DESCENT_COMMANDS:
 		give_list(m, ctx);
 		break;
@@ -323,6 +325,7 @@ enum tw_status tw_optimise_restore(struct master *m, const struct tw_array *part
 		return TW_BAD_BYTES;
 	o->number = x.number;
 	o->descent = x.descent;
+	m->wish.over = o->descent.why != TW_DESCENT_RUNS;
 	memcpy(o->own, (const uint8_t *)part->at + sizeof x, o->own_bytes);
 	tw_portions_forget(m);
 	rest(m);
@@ -337,14 +340,10 @@ void tw_optimise_restart(struct master *m)
 		return;
 	o->number = 0;
 	tw_descent_begin(&o->descent);
+	m->wish.over = false;
 	memset(o->own, 0, o->own_bytes);
 	tw_portions_forget(m);
 	rest(m);
-}
-
-bool tw_optimise_is_over(const struct master *m)
-{
-	return m->optimise && m->optimise->descent.why != TW_DESCENT_RUNS;
 }
 
 void tw_optimise_totals(const struct master *m, struct tw_totals *t)

@@ -38,78 +38,7 @@ void tw_replicas_release(struct master *m)
 
 /* --- words of shards ------------------------------------------------------------------------ */
 
-static uint64_t *bits_of(const struct master *m, uint32_t slot, enum replica_word word)
-{
-	return m->replicas.bits + ((size_t)slot * REPLICA_WORDS + word) * m->replicas.words;
-}
-
-static bool said_all(const struct master *m, uint32_t slot, enum replica_word word)
-{
-	return m->member[slot].replica.heard[word] == m->plan->problem.shards;
-}
-
-uint32_t tw_replicas_owes(const struct master *m, enum replica_word word)
-{
-	uint32_t slot = tw_replicas_next(m, 0);
-
-	while (slot != TW_NO_SLOT && said_all(m, slot, word))
-		slot = tw_replicas_next(m, slot + 1);
-	return slot;
-}
-
-bool tw_replica_said(const struct master *m, uint32_t slot, uint32_t shard, enum replica_word word)
-{
-	return bits_of(m, slot, word)[shard / 64] >> shard % 64 & 1;
-}
-
-bool tw_replica_says(struct master *m, uint32_t node, uint32_t shard, enum replica_word word)
-{
-	const uint32_t slot = tw_master_slot_at(m, node);
-
-	if (slot == UINT32_MAX || tw_replica_said(m, slot, shard, word))
-		return false;
-	bits_of(m, slot, word)[shard / 64] |= UINT64_C(1) << shard % 64;
-	m->member[slot].replica.heard[word]++;
-	m->replicas.full[word] += said_all(m, slot, word);
-	return true;
-}
-
-static void ask_anew(struct master *m, uint32_t slot, enum replica_word word)
-{
-	m->replicas.full[word] -= said_all(m, slot, word);
-	m->member[slot].replica.heard[word] = 0;
-	if (word == REPLICA_PINNED)
-		m->member[slot].replica.digest = 0;
-	memset(bits_of(m, slot, word), 0, m->replicas.words * sizeof *m->replicas.bits);
-}
-
-void tw_replicas_ask_anew(struct master *m, enum replica_word word)
-{
-	for (uint32_t k = 0; tw_master_has_replicas(m) && k < m->plan->crew.workers; k++)
-		ask_anew(m, k, word);
-}
-
 /* --- words to shards ------------------------------------------------------------------------ */
-
-struct tw_msg *tw_replica_to_shard(struct master *m, struct tw_context *ctx, uint32_t slot,
-				   uint32_t shard, enum tw_type type)
-{
-	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, type);
-
-	if (msg)
-		msg->to.node = m->member[slot].node;
-	return msg;
-}
-
-uint32_t tw_replicas_next(const struct master *m, uint32_t slot)
-{
-	if (!tw_master_has_replicas(m))
-		return TW_NO_SLOT;
-	do
-		slot = tw_slots_next(&m->members.live, slot);
-	while (slot != TW_NO_SLOT && m->member[slot].replica.state != REPLICA_READY && ++slot);
-	return slot;
-}
 
 void tw_replica_view(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard)
 {
@@ -209,7 +138,7 @@ bool tw_replicas_bring(struct master *m, struct tw_context *ctx)
 		}
 		r->state = REPLICA_ASKED;
 		r->attempt = tw_replicas_new_attempt(m, ctx);
-		ask_anew(m, k, REPLICA_HOSTED);
+		tw_replica_ask_anew(m, k, REPLICA_HOSTED);
 		ask_for(m, ctx, k);
 		asked = true;
 	}
@@ -259,7 +188,7 @@ void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw
 	    (msg->h.flags & TW_FLAG_REFUSED))
 		return;
 	tw_replica_says(m, msg->from.node, msg->h.shard, REPLICA_HOSTED);
-	if (!said_all(m, slot, REPLICA_HOSTED))
+	if (!tw_replica_said_all(m, slot, REPLICA_HOSTED))
 		return;
 	become_ready(m, slot);
 	if (m->phase == PHASE_GATHER)
@@ -428,7 +357,7 @@ void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_m
 		r->loss += h->loss;
 	}
 	r->rate = h->rate;
-	if (said_all(m, h->slot, REPLICA_HAS))
+	if (tw_replica_said_all(m, h->slot, REPLICA_HAS))
 		tw_stuck_finished(m, ctx, e, e->stripe.count);
 }
 
@@ -446,7 +375,7 @@ static bool in_formation(const struct master *m, uint32_t slot)
 static void leave_formation(struct master *m, uint32_t slot)
 {
 	struct replicas *r = &m->replicas;
-	const uint32_t others = r->full[REPLICA_HAS] - said_all(m, slot, REPLICA_HAS);
+	const uint32_t others = r->full[REPLICA_HAS] - tw_replica_said_all(m, slot, REPLICA_HAS);
 
 	if (!m->rounds.open || !r->formed || !in_formation(m, slot))
 		return;
@@ -494,7 +423,7 @@ void tw_replica_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 	leave_formation(m, slot);
 	m->replicas.ready -= r->state == REPLICA_READY;
 	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
-		ask_anew(m, slot, w);
+		tw_replica_ask_anew(m, slot, w);
 	*r = (struct replica){ .state = REPLICA_NONE };
 	tw_calm_lost(m, ctx);
 	speak_from(m, ctx, m->member[slot].node);
@@ -506,7 +435,7 @@ static void become_none(struct master *m, uint32_t slot)
 	m->replicas.ready -= m->member[slot].replica.state == REPLICA_READY;
 	m->member[slot].replica.state = REPLICA_NONE;
 	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
-		ask_anew(m, slot, w);
+		tw_replica_ask_anew(m, slot, w);
 }
 
 void tw_replicas_copy_all(struct master *m)

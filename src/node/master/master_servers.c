@@ -11,42 +11,6 @@
 
 /* --- words ---------------------------------------------------------------------------------- */
 
-struct tw_msg *tw_master_to_shard(struct master *m, struct tw_context *ctx, uint32_t shard,
-				  enum tw_type type)
-{
-	const struct tw_addr to = { m->shard[shard].node, TW_SHARD, (uint16_t)shard };
-	struct tw_msg *msg = tw_msg_to(ctx, to, type);
-
-	if (msg) {
-		msg->h.view = m->restart.generation;
-		msg->h.incarnation = ctx->boot; /* of the master: a shard obeys the newest only */
-		msg->h.shard = shard;
-	}
-	return msg;
-}
-
-static bool ask(struct master *m, struct tw_context *ctx, struct tw_msg *msg, uint32_t flags)
-{
-	if (!msg)
-		return false;
-	msg->h.flags = flags;
-	msg->b.ask.number = m->restart.asks;
-	tw_send(ctx, msg);
-	return true;
-}
-
-bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32_t flags)
-{
-	/* before a generation begins, every replica confirms it */
-	for (uint32_t k = m->phase == PHASE_AGREE ? tw_replicas_next(m, 0) : TW_NO_SLOT;
-	     k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
-		if (m->member[k].node != m->shard[shard].node &&
-		    !tw_replica_said(m, k, shard, REPLICA_AGREED) &&
-		    !ask(m, ctx, tw_replica_to_shard(m, ctx, k, shard, TW_ASK), flags))
-			return false;
-	return ask(m, ctx, tw_master_to_shard(m, ctx, shard, TW_ASK), flags);
-}
-
 void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s)
 {
 	if (m->shard[s].place == SHARD_ASSIGNED) {

@@ -10,18 +10,6 @@
 
 #include <string.h>
 
-bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
-			   bool (*has)(const struct master *m, uint32_t shard))
-{
-	for (uint32_t k = 0; k < m->plan->problem.shards; k++) {
-		if (!has(m, *lacks))
-			return false;
-		if (++*lacks == m->plan->problem.shards)
-			*lacks = 0;
-	}
-	return true;
-}
-
 static bool servers_here(const struct master *m)
 {
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
@@ -214,19 +202,6 @@ static enum tw_status rebuild_taken(struct master *m)
 				m->member[k].held.lease[i].to - m->member[k].held.lease[i].from;
 	tw_spans_release(&all);
 	return st;
-}
-
-void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples)
-{
-	uint64_t all_steps = 0, all_samples = 0;
-	const uint32_t n = m->plan->problem.shards;
-
-	for (uint32_t s = 0; s < n; s++) {
-		all_steps += m->shard[s].tally.steps;
-		all_samples += m->shard[s].tally.samples;
-	}
-	*steps = (all_steps + n / 2) / n;
-	*samples = (all_samples + n / 2) / n;
 }
 
 static bool has_agreed(const struct master *m, uint32_t shard)

@@ -10,6 +10,7 @@
 #include "base/quantile.h"
 #include "base/slots.h"
 #include "node/checkpoint_part.h"
+#include "node/kernel/pace.h"
 #include "node/plan.h"
 
 enum phase {
@@ -36,15 +37,6 @@ enum {
 	TIMER_STUCK,
 	TIMER_COPY,
 	TIMER_FIGURES
-};
-
-/* How long work took lately, and whose it was: a ring. */
-#define PACE_WINDOW 63
-struct pace {
-	int64_t took[PACE_WINDOW];   /* ns */
-	double samples[PACE_WINDOW]; /* in it; 0: not known */
-	uint32_t slot[PACE_WINDOW];
-	uint32_t count; /* ever */
 };
 
 /* How fast a worker computes: samples and nanoseconds, what was earlier counting less; and how many
@@ -494,6 +486,7 @@ struct verdicts {
 /* Limits that were met, and what people want.  tw_cut_snap resets `cut`; the others stay. */
 struct wishes {
 	bool cut, stop, finish, time_up;
+	bool over;     /* the batch method that drives the run has ended */
 	bool stopping; /* the last cut is kept: count, and end as interrupted */
 };
 
@@ -614,13 +607,13 @@ struct counts {
 
 /* Who may be stuck: see master_stuck.c. */
 struct watch {
-	struct pace pace, score_pace; /* of everybody's work, and of chunks of evaluations */
-	int64_t checked, awake_since; /* (3) */
-	int64_t earliest;             /* (6) */
-	enum phase phase;             /* `earliest` was found in */
-	uint64_t stamp, pause_stamp;  /* what had been done, see master_standstill.c ... */
-	int64_t moved, looked;        /* ... at this time; when it was last looked at */
-	uint32_t doubts;              /* how often shards were asked since then */
+	struct tw_pace pace, score_pace; /* of everybody's work, and of chunks of evaluations */
+	int64_t checked, awake_since;    /* (3) */
+	int64_t earliest;                /* (6) */
+	enum phase phase;                /* `earliest` was found in */
+	uint64_t stamp, pause_stamp;     /* what had been done, see master_standstill.c ... */
+	int64_t moved, looked;           /* ... at this time; when it was last looked at */
+	uint32_t doubts;                 /* how often shards were asked since then */
 };
 
 struct master {

@@ -25,63 +25,9 @@
 
 #include <stdio.h>
 
-#define PATIENCE 10                 /* times what is usual */
-#define SHORTEST (TW_SECOND / 1000) /* between two looks */
-
-static void add(struct pace *p, uint32_t slot, int64_t took, uint64_t samples)
-{
-	const uint32_t at = p->count++ % PACE_WINDOW;
-
-	p->took[at] = took;
-	p->samples[at] = (double)samples;
-	p->slot[at] = slot;
-}
-
-/* Entry k as it would be with so many samples; 0: as it is. */
-static double scaled(const struct pace *p, uint32_t k, double samples)
-{
-	const double took = (double)p->took[k];
-
-	return samples > 0 && p->samples[k] > 0 ? took / p->samples[k] * samples : took;
-}
-
-/* The median of what others than this member would have taken for as much; -1: they have finished
- * nothing lately. */
-static double median_of_others(const struct pace *p, uint32_t slot, double samples)
-{
-	double sorted[PACE_WINDOW];
-	uint32_t n = 0;
-
-	for (uint32_t k = 0; k < PACE_WINDOW && k < p->count; k++) {
-		const double took = scaled(p, k, samples);
-		uint32_t at = n;
-
-		if (p->slot[k] == slot)
-			continue;
-		for (; at && sorted[at - 1] > took; at--)
-			sorted[at] = sorted[at - 1];
-		sorted[at] = took;
-		n++;
-	}
-	return n ? sorted[n / 2] : -1;
-}
-
-/* (1) */
-static int64_t patience(const struct master *m, const struct pace *p, uint32_t slot, double samples)
-{
-	double usual = median_of_others(p, slot, samples);
-
-	if (!p->count)
-		return INT64_MAX;
-	if (usual < 0)
-		usual = median_of_others(p, TW_NO_SLOT, samples);
-	if (PATIENCE * usual >= (double)INT64_MAX)
-		return INT64_MAX;
-	return PATIENCE * usual > (double)m->plan->crew.stuck ? (int64_t)(PATIENCE * usual)
-							      : m->plan->crew.stuck;
-}
-
-/* Samples that this member works on: of its first lease, or its stripe. */
+#define SHORTEST                                                                                   \
+	(TW_SECOND /                                                                               \
+	 1000) /* Samples that this member works on: of its first lease, or its stripe. */
 static double owed(const struct member *e)
 {
 	if (e->held.count)
@@ -91,46 +37,40 @@ static double owed(const struct member *e)
 
 int64_t tw_stuck_patience(const struct master *m, uint32_t slot)
 {
-	return patience(m, &m->watch.pace, slot,
-			slot < m->plan->crew.workers ? owed(&m->member[slot]) : 0);
-}
-
-/* (6) Some member has something to do since `since`. */
-static void may_be_due(struct master *m, int64_t since)
-{
-	if (since + m->plan->crew.stuck < m->watch.earliest)
-		m->watch.earliest = since + m->plan->crew.stuck;
+	return tw_pace_patience(&m->watch.pace, slot,
+				slot < m->plan->crew.workers ? owed(&m->member[slot]) : 0,
+				m->plan->crew.stuck);
 }
 
 void tw_stuck_asked(struct master *m, struct tw_context *ctx, struct member *e)
 {
 	e->asked = tw_now(ctx);
-	may_be_due(m, e->asked);
+	tw_master_may_be_due(m, e->asked);
 }
 
 void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e, uint64_t samples)
 {
 	const int64_t now = tw_now(ctx);
 
-	add(&m->watch.pace, (uint32_t)(e - m->member), now - e->asked, samples);
+	tw_pace_add(&m->watch.pace, (uint32_t)(e - m->member), now - e->asked, samples);
 	e->asked = now;
-	may_be_due(m, now);
+	tw_master_may_be_due(m, now);
 }
 
 void tw_stuck_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples)
 {
 	if (!m->watch.pace.count)
-		add(&m->watch.pace, (uint32_t)(e - m->member), took, samples);
+		tw_pace_add(&m->watch.pace, (uint32_t)(e - m->member), took, samples);
 }
 
 void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx)
 {
-	may_be_due(m, tw_now(ctx));
+	tw_master_may_be_due(m, tw_now(ctx));
 }
 
 void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c)
 {
-	add(&m->watch.score_pace, c->slot, tw_now(ctx) - c->since, c->samples);
+	tw_pace_add(&m->watch.score_pace, c->slot, tw_now(ctx) - c->since, c->samples);
 }
 
 void tw_stuck_owes_part(struct master *m)
@@ -161,10 +101,11 @@ static int64_t waited_since(const struct master *m, uint32_t slot)
 int64_t tw_stuck_allowed(const struct master *m, uint32_t slot)
 {
 	const int64_t work = tw_stuck_patience(m, slot);
-	const struct pace *p = m->watch.score_pace.count ? &m->watch.score_pace : &m->watch.pace;
+	const struct tw_pace *p = m->watch.score_pace.count ? &m->watch.score_pace : &m->watch.pace;
 	/* to evaluate samples takes no longer than to train with them */
-	const int64_t score =
-		patience(m, p, slot, (double)m->plan->problem.tests / (m->scores.chunks + 1) + 1);
+	const int64_t score = tw_pace_patience(
+		p, slot, (double)m->plan->problem.tests / (m->scores.chunks + 1) + 1,
+		m->plan->crew.stuck);
 
 	return m->member[slot].chunk != NO_CHUNK && score > work ? score : work;
 }
@@ -242,7 +183,7 @@ static void look(struct master *m, struct tw_context *ctx, int64_t now)
 		if (since != INT64_MAX && now - since >= tw_stuck_allowed(m, k))
 			tw_stuck_expel(m, ctx, k, tw_master_holds_up(m, k), now - since);
 		else if (busy != INT64_MAX)
-			may_be_due(m, busy < awake ? awake : busy);
+			tw_master_may_be_due(m, busy < awake ? awake : busy);
 	}
 }
 

@@ -13,24 +13,6 @@
 
 /* --- words ---------------------------------------------------------------------------------- */
 
-struct tw_msg *tw_master_to_worker(struct master *m, struct tw_context *ctx, uint32_t slot,
-				   enum tw_type type)
-{
-	return tw_master_to_cell(m, ctx, slot, 0, type);
-}
-
-struct tw_msg *tw_master_to_cell(struct master *m, struct tw_context *ctx, uint32_t slot,
-				 uint32_t cell, enum tw_type type)
-{
-	const uint32_t node =
-		tw_plan_is_staged(m->plan) ? tw_cell_at(m, slot, cell)->node : m->member[slot].node;
-	struct tw_msg *msg = tw_msg_to(ctx, (struct tw_addr){ node, TW_WORKER, 0 }, type);
-
-	if (msg)
-		msg->h.view = m->restart.current;
-	return msg;
-}
-
 /* Where the shards are for this worker: on servers, or on its own node; and its cells. */
 static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *msg, uint32_t slot)
 {
@@ -285,22 +267,6 @@ static void unseat(struct master *m, uint32_t slot)
 	tw_verdicts_active(m, slot);
 	m->cuts.parts_here -= e->part != NULL;
 	m->dealing.turns = true;
-}
-
-uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
-{
-	const struct cell_info *c;
-	uint32_t first = TW_NO_SLOT;
-
-	if (tw_plan_is_staged(m->plan)) {
-		c = tw_cell_on(m, node);
-		return c && m->member[tw_cell_slot(m, c)].live ? tw_cell_slot(m, c) : TW_NO_SLOT;
-	}
-	for (uint32_t k = m->members.at_node[node & m->members.mask]; k != TW_NO_SLOT;
-	     k = m->member[k].next_at)
-		if (k < first && m->member[k].node == node)
-			first = k;
-	return first;
 }
 
 bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot)

@@ -39,17 +39,6 @@
 #include "base/fetch.h"
 #include "node/well_formed.h"
 
-struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx, enum tw_type type)
-{
-	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), type);
-
-	if (m) {
-		m->h.view = s->fence.generation;
-		m->h.shard = m->h.from = s->index;
-	}
-	return m;
-}
-
 /* --- the actor ---------------------------------------------------------------------------- */
 
 static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)

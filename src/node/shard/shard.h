@@ -388,7 +388,7 @@ static inline void tw_shard_worker_was_late(struct shard_worker *g)
 	g->late |= 1;
 }
 
-/* --- shard.c -------------------------------------------------------------------------------- */
+/* --- kernel/shard_post.c ------------------------------------------------------------------- */
 
 /* A message to the master with what all of a shard's have in its header; NULL: see tw_msg_to. */
 struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx, enum tw_type type);

@@ -238,11 +238,15 @@ static inline size_t tw_worker_pushes(const struct worker *w)
 /* It is this cell from now on (7 in worker_stage.h).  Nothing is computed. */
 enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell);
 
+/* --- kernel/worker_post.c ----------------------------------------------------------------- */
+
+/* A message to the master with what all of a worker's have in its header; NULL: see tw_msg_to. */
+struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type);
+
 /* --- worker_membership.c ------------------------------------------------------------------ */
 
 enum { TW_TIMER_LOST = 1, TW_TIMER_PLACE, TW_TIMER_HEARD, TW_TIMER_FIGURES };
 
-struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type);
 /* Fresh: I know nothing.  Otherwise: I am still here, and these leases are mine. */
 void tw_worker_hello(struct worker *w, struct tw_context *ctx, bool fresh);
 /* What the master may not have heard, once more. */

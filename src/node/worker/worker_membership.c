@@ -13,18 +13,6 @@
 
 /* --- saying ------------------------------------------------------------------------------- */
 
-struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type)
-{
-	struct tw_msg *m = tw_msg_to(ctx, tw_master_addr(), type);
-
-	if (!m)
-		return NULL;
-	m->h.from = w->me.id.slot;
-	m->h.incarnation = w->me.id.incarnation;
-	m->h.view = w->me.id.generation;
-	return m;
-}
-
 /* Fresh: I know nothing.  Otherwise: I am still here, and these leases are mine. */
 void tw_worker_hello(struct worker *w, struct tw_context *ctx, bool fresh)
 {

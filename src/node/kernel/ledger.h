@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ledger.h - which positions are dealt, and whether any are left. */
+#ifndef TW_NODE_KERNEL_LEDGER_H
+#define TW_NODE_KERNEL_LEDGER_H
+
+#include "node/master/master_state.h"
+
+/* Samples of one push of a worker. */
+uint32_t tw_deal_unit(const struct master *m);
+/* Is nothing left to deal: all positions are taken, or the run is to end? */
+bool tw_deal_exhausted(const struct master *m);
+/* Some member has something to do since `since`: it may have to be looked at (6 in
+ * master_stuck.c). */
+void tw_master_may_be_due(struct master *m, int64_t since);
+
+#endif

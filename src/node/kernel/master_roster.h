@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* master_roster.h - who is there, as the master knows. */
+#ifndef TW_NODE_KERNEL_MASTER_ROSTER_H
+#define TW_NODE_KERNEL_MASTER_ROSTER_H
+
+#include "node/master/master_state.h"
+
+/* Does every shard have it?  *lacks is the number of one that had not when it was last asked: it is
+ * asked first, so that as many questions as there are shards cost two walks over them, and not one
+ * each. */
+bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
+			   bool (*has)(const struct master *m, uint32_t shard));
+/* Steps and samples that the shards have applied, by their last word: the mean over shards. */
+void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples);
+
+struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell);
+/* The place that this node has; NULL: none.  And the slot of a place, and which cell it is. */
+struct cell_info *tw_cell_on(const struct master *m, uint32_t node);
+uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c);
+uint32_t tw_cell_number(const struct master *m, const struct cell_info *c);
+/* The slot of the member on this node; UINT32_MAX: none. */
+uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
+
+/* The first replica that is ready, from this slot on; TW_NO_SLOT: none, or there are no replicas. */
+uint32_t tw_replicas_next(const struct master *m, uint32_t slot);
+/* Has this shard of a member's replica said so; have all of its shards? */
+bool tw_replica_said(const struct master *m, uint32_t slot, uint32_t shard, enum replica_word word);
+static inline bool tw_replica_said_all(const struct master *m, uint32_t slot,
+				       enum replica_word word)
+{
+	return m->member[slot].replica.heard[word] == m->plan->problem.shards;
+}
+/* It says so; false: it has said so before, or is no member's. */
+bool tw_replica_says(struct master *m, uint32_t node, uint32_t shard, enum replica_word word);
+/* This replica, or every one, is asked for this word anew. */
+void tw_replica_ask_anew(struct master *m, uint32_t slot, enum replica_word word);
+void tw_replicas_ask_anew(struct master *m, enum replica_word word);
+/* The first replica that is ready and has not said so; TW_NO_SLOT: all have. */
+uint32_t tw_replicas_owes(const struct master *m, enum replica_word word);
+/* Has every replica that is ready said it? */
+static inline bool tw_replicas_all(const struct master *m, enum replica_word word)
+{
+	return !tw_master_has_replicas(m) || m->replicas.full[word] >= m->replicas.ready;
+}
+
+#endif
