@@ -233,23 +233,25 @@ static void check_round(const struct master *m)
 
 static void check_cut_and_evaluation(const struct master *m)
 {
-	uint32_t parts = 0, computing = 0, asked = 0;
+	uint32_t parts = 0, computing = 0;
 
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		const struct member *e = &m->member[k];
 
 		assert_true(!e->part || m->cuts.making);
 		parts += e->live && e->part;
-		if (e->chunk == NO_CHUNK)
+		if (!tw_eval_master_has_chunk(m, k))
 			continue;
 		computing++;
-		assert_true(e->live && e->chunk < m->scores.chunks);
-		assert_int_equal(m->scores.chunk[e->chunk].slot, k);
+		assert_true(e->live);
+		assert_true(tw_eval_master_from(m, k) < m->plan->problem.tests);
+		assert_true(tw_eval_master_since(m, k) < INT64_MAX);
+		for (uint32_t other = 0; other < k; other++) /* a chunk is out once */
+			assert_true(!tw_eval_master_has_chunk(m, other) ||
+				    tw_eval_master_from(m, other) != tw_eval_master_from(m, k));
 	}
-	for (uint32_t c = 0; c < m->scores.chunks; c++)
-		asked += m->scores.chunk[c].asked && !m->scores.chunk[c].done;
 	assert_int_equal(parts, m->cuts.parts_here);
-	assert_int_equal(computing, asked);
+	assert_true(computing + tw_eval_master_done(m) <= TW_SCORE_CHUNKS);
 	seen.parts += parts;
 	seen.chunks += computing;
 }
@@ -268,7 +270,7 @@ static void check_stuck(const struct master *m)
 		if (!tw_master_waits_for(m, k) || most == INT64_MAX)
 			continue;
 		if (m->phase == PHASE_SCORE)
-			since = m->scores.chunk[e->chunk].since;
+			since = tw_eval_master_since(m, k);
 		else if (m->phase == PHASE_RUN &&
 			 (tw_master_rounds(m) ? !tw_round_planned(e) || e->stripe.have
 					      : !e->held.count))

@@ -31,3 +31,8 @@ void tw_master_may_be_due(struct master *m, int64_t since)
 	if (since + m->plan->crew.stuck < m->watch.earliest)
 		m->watch.earliest = since + m->plan->crew.stuck;
 }
+
+double tw_master_updates(const struct master *m, double updates, double contributions)
+{
+	return tw_plan_counts_others(m->plan) ? contributions / m->plan->crew.workers : updates;
+}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_roster.c - who is there, as the master knows: members, their cells, their replicas, shards.
+/* master_roster.c - who is there, as the master knows: members, cells, replicas, shards.
  *
  * Only questions, and the words that replicas say: nothing here sends a message. */
 #include "node/kernel/master_roster.h"
 
 #include <string.h>
 
-/* --- shards --------------------------------------------------------------------------------- */
+/* --- shards ---------------------------------------------------------------------------------- */
 
 bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
 			   bool (*has)(const struct master *m, uint32_t shard))
@@ -33,7 +33,7 @@ void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *sample
 	*samples = (all_samples + n / 2) / n;
 }
 
-/* --- cells and members ---------------------------------------------------------------------- */
+/* --- cells and members ----------------------------------------------------------------------- */
 
 struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell)
 {
@@ -76,7 +76,7 @@ uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
 	return first;
 }
 
-/* --- replicas ------------------------------------------------------------------------------- */
+/* --- replicas -------------------------------------------------------------------------------- */
 
 uint32_t tw_replicas_next(const struct master *m, uint32_t slot)
 {

@@ -6,41 +6,35 @@
 #include "base/fetch.h"
 #include "node/well_formed.h"
 
-#include <math.h>
+static const struct tw_duty *const duties[] = { &tw_eval_master, NULL };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
 	const struct tw_role_arg *a = arg;
 	const struct tw_plan *p = a->plan;
-	struct master *m = tw_heap_zeros(heap, sizeof *m);
+	struct master *m = tw_heap_zeros(heap, sizeof *m + tw_duties_bytes(duties, p));
 	bool all = true;
 
 	if (!m)
 		return NULL;
+	tw_duties_place(&m->duties, m, duties, p, m + 1);
 	m->plan = p;
 	m->heap = heap;
 	m->restart.resume = a->resume;
 	m->restart.history = HISTORY_UNKNOWN;
-	m->scores.loss = NAN; /* nothing was evaluated yet */
-	m->scores.accuracy = -1;
 	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
 	tw_spans_init(&m->cuts.closed, heap);
 	tw_spans_init(&m->commit.spans, heap);
-	m->scores.chunks =
-		p->problem.tests < TW_SCORE_CHUNKS ? (uint32_t)p->problem.tests : TW_SCORE_CHUNKS;
 	m->member = tw_heap_zeros(heap, p->crew.workers * sizeof *m->member);
 	m->shard = tw_heap_zeros(heap, p->problem.shards * sizeof *m->shard);
 	m->server = tw_heap_zeros(heap, p->crew.servers * sizeof *m->server);
 	m->commit.set = tw_heap_zeros(heap, p->crew.workers * sizeof *m->commit.set);
-	m->scores.chunk = tw_heap_zeros(heap, m->scores.chunks * sizeof *m->scores.chunk);
-	all = m->member && m->shard && m->server && m->commit.set && m->scores.chunk &&
+	all = m->member && m->shard && m->server && m->commit.set &&
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
 	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
 	      tw_replicas_init(m) == TW_OK && tw_optimise_init(m) == TW_OK &&
-	      tw_cells_init(m) == TW_OK && tw_score_init(m) == TW_OK &&
+	      tw_cells_init(m) == TW_OK && tw_duties_open(&m->duties) == TW_OK &&
 	      tw_verdicts_init(m) == TW_OK && tw_stalled_init(m) == TW_OK;
-	for (uint32_t k = 0; m->member && k < p->crew.workers; k++)
-		m->member[k].chunk = NO_CHUNK;
 	m->places[SHARD_HOMELESS] = p->problem.shards;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
@@ -70,6 +64,7 @@ static void master_free(struct tw_actor *a)
 		tw_block_drop(i->host);
 		m->heap->put(m->heap, i->set);
 	}
+	tw_duties_close(&m->duties);
 	tw_cells_release(m);
 	tw_master_members_release(&m->members, m->heap);
 	tw_deal_release(m);
@@ -83,8 +78,7 @@ static void master_free(struct tw_actor *a)
 	tw_spans_release(&m->cuts.closed);
 	tw_digest_free(m->ending.parameters);
 	tw_digest_free(m->ending.buffers);
-	void *const plain[] = { m->member,     m->shard,        m->server,
-				m->commit.set, m->scores.chunk, m->scores.pin };
+	void *const plain[] = { m->member, m->shard, m->server, m->commit.set };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
 	m->heap->put(m->heap, m);
@@ -197,11 +191,13 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_optimise_scalar(m, msg);
 		break;
 	case TW_PIN:
-		tw_score_pinned(m, ctx, msg);
+		if (msg->b.pin.what == TW_PIN_COUNT)
+			tw_score_steady(m, msg);
+		tw_duties_message(&m->duties, ctx, msg);
 		break;
 	case TW_RESULT:
 		if (tw_master_from_member(m, ctx, msg))
-			tw_score_result(m, ctx, msg);
+			tw_duties_message(&m->duties, ctx, msg);
 		break;
 	default:
 		break;

@@ -5,6 +5,7 @@
 #ifndef TW_NODE_MASTER_MASTER_H
 #define TW_NODE_MASTER_MASTER_H
 
+#include "node/duty/eval/eval.h"
 #include "node/kernel/ledger.h"
 #include "node/kernel/master_post.h"
 #include "node/kernel/master_roster.h"
@@ -373,9 +374,6 @@ void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *
 /* Something of its first contribution is done: where nobody has finished anything, this shows how
  * long so many samples take, at most. */
 void tw_stuck_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples);
-/* A member has a chunk of an evaluation to compute, and has computed it. */
-void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx);
-void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c);
 /* Members may owe a part of a cut that they did not owe before. */
 void tw_stuck_owes_part(struct master *m);
 /* How long one may wait for work of this member: cluster.stuck, or ten times the median of what
@@ -399,56 +397,13 @@ void tw_stuck_check(struct master *m, struct tw_context *ctx);
 /* Was this node removed for that, and has not been started again since? */
 bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot);
 
-/* master_eval.c */
-/* Training (re)starts: what was asked of shards before is asked again, or the first evaluation is
- * awaited. */
-void tw_score_begin(struct master *m, struct tw_context *ctx);
-/* Of this many updates of a slice and contributions to it, the updates that count: where a replica
- * applies the contributions of its own worker only, and counts all, one of each worker is an update
- * of all replicas. */
-double tw_score_updates(const struct master *m, double updates, double contributions);
-/* Every shard has told its state: what is in, when a master knows no better. */
-void tw_score_agreed(struct master *m, bool adopted);
-/* A round was committed: evaluate it if another threshold is passed. */
-void tw_score_committed(struct master *m, struct tw_context *ctx);
-/* More contributions are in. */
-void tw_score_more(struct master *m, struct tw_context *ctx, uint64_t samples, uint64_t steps);
-enum tw_status tw_score_init(struct master *m);
-/* How many samples may be dealt beside those that are out, so that no threshold is passed that
- * shards do not know of; at least `unit` where nobody would work otherwise. */
-uint64_t tw_score_room(const struct master *m, uint64_t unit);
-/* More samples are out: tell shards which thresholds they may pass with these. */
-void tw_score_ahead(struct master *m, struct tw_context *ctx);
-/* Must the next round wait, because an evaluation is due that cannot begin yet? */
-bool tw_score_holds(const struct master *m);
-/* Are all evaluations made that were due before the end? */
-bool tw_score_is_even(struct master *m, struct tw_context *ctx);
-void tw_score_pin_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
-void tw_score_pinned(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-void tw_score_result(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-void tw_score_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
-void tw_score_deal(struct master *m, struct tw_context *ctx);
-/* The views that are kept do not belong together: ask for others. */
-void tw_score_again(struct master *m, struct tw_context *ctx);
-/* All have the mean of the views. */
-void tw_score_viewed(struct master *m, struct tw_context *ctx);
-void tw_score_abort(struct master *m, struct tw_context *ctx);
-/* Shards lose what they kept: the same, and what they were to deliver is not there any more. */
-void tw_score_views_gone(struct master *m, struct tw_context *ctx);
-/* The last evaluation of the run begins. */
-void tw_score_final(struct master *m, struct tw_context *ctx);
-/* The first test sample of a chunk. */
-uint64_t tw_score_chunk_from(const struct master *m, uint32_t chunk);
-void tw_score_send_pin(struct master *m, struct tw_context *ctx, uint32_t shard,
-		       const struct tw_body_pin *what);
-
 /* master_finish.c */
 /* Every shard has told its state; something is dealt; a worker finds nothing left to deal. */
 void tw_score_steady_from(struct master *m);
 void tw_score_dealt(struct master *m, struct tw_context *ctx);
 void tw_score_dry(struct master *m, struct tw_context *ctx);
 /* A shard says how much was in when nothing was left to deal. */
-void tw_score_steady(struct master *m, struct shard_info *i, const struct tw_body_pin *has);
+void tw_score_steady(struct master *m, const struct tw_msg *msg);
 void tw_score_count(struct master *m, struct tw_context *ctx);
 /* Is the final vector of this shard here, or digested? */
 bool tw_score_has_vector(const struct master *m, uint32_t shard);

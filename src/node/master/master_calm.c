@@ -121,7 +121,7 @@ bool tw_calm_due(const struct master *m)
 
 void tw_calm_reform(struct master *m, struct tw_context *ctx)
 {
-	tw_score_views_gone(m, ctx);
+	tw_eval_master_views_gone(m, ctx);
 	tw_cut_abort(m);
 	if (m->calm.torn)
 		tw_replicas_copy_all(m);
@@ -159,8 +159,8 @@ void tw_calm_lost(struct master *m, struct tw_context *ctx)
 		m->calm.state = CALM_NOT;
 		m->calm.torn = m->restart.begun && !tw_master_rounds(m);
 	}
-	if (m->eval.state == EVAL_VIEWING)
-		tw_score_again(m, ctx);
+	if (tw_eval_master_averages(m))
+		tw_eval_master_again(m, ctx);
 }
 
 void tw_calm_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -174,10 +174,10 @@ void tw_calm_have(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	if (h->attempt == m->calm.attempt &&
 	    !(m->calm.state == CALM_ADOPTING) == !(msg->h.flags & TW_FLAG_APPLIED))
 		tw_replica_says(m, msg->from.node, msg->h.shard, REPLICA_CALM);
-	if (h->attempt == m->calm.views && m->eval.state == EVAL_VIEWING) {
+	if (h->attempt == m->calm.views && tw_eval_master_averages(m)) {
 		tw_replica_says(m, msg->from.node, msg->h.shard, REPLICA_VIEWED);
 		if (m->replicas.full[REPLICA_VIEWED] == m->calm.viewers)
-			tw_score_viewed(m, ctx);
+			tw_eval_master_viewed(m, ctx);
 	}
 }
 
@@ -200,7 +200,7 @@ void tw_calm_resync(struct master *m, struct tw_context *ctx, uint32_t slot)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		if (!tw_master_rounds(m) || m->calm.state != CALM_NOT)
 			send_form(m, ctx, slot, s, what[m->calm.state]);
-		if (m->eval.state == EVAL_VIEWING)
+		if (tw_eval_master_averages(m))
 			send_form(m, ctx, slot, s, TW_FORM_VIEWS);
 	}
 	if (m->calm.state >= CALM_ADOPTING)

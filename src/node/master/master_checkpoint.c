@@ -50,10 +50,11 @@ static void send_snap(struct master *m, struct tw_context *ctx, struct tw_msg *m
 {
 	if (!msg)
 		return;
-	msg->b.snap = (struct tw_body_snap){ .cut = m->cuts.making,
-					     .flush = !m->cuts.running,
-					     .part = 1,
-					     .pin = m->cuts.final ? m->scores.delivers : 0 };
+	msg->b.snap =
+		(struct tw_body_snap){ .cut = m->cuts.making,
+				       .flush = !m->cuts.running,
+				       .part = 1,
+				       .pin = m->cuts.final ? tw_eval_master_delivers(m) : 0 };
 	tw_send(ctx, msg);
 }
 
@@ -120,7 +121,7 @@ static struct tw_master_part as_of_now(const struct master *m)
 					.dropped = m->count.dropped,
 					.refused = m->count.refused,
 					.lost_copies = m->count.lost_copies,
-					.evaluated_at = m->scores.evaluated_at,
+					.evaluated_at = tw_eval_master_evaluated(m),
 					.shards = m->plan->problem.shards,
 					.slots = m->plan->crew.workers,
 					.servers = m->plan->crew.servers };

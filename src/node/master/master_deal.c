@@ -147,8 +147,9 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 	units = units < 1 ? 1 : units > 64 ? 64 : units;
 	if (tw_speed_units(m, slot) < units)
 		units = tw_speed_units(m, slot);
-	return units * unit < tw_score_room(m, unit) ? units * unit
-						     : tw_score_room(m, unit) / unit * unit;
+	return units * unit < tw_eval_master_room(m, unit)
+		       ? units * unit
+		       : tw_eval_master_room(m, unit) / unit * unit;
 }
 
 void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
@@ -163,7 +164,7 @@ void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint6
 
 void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
 {
-	const double updates = m->optimise           ? (double)m->optimise->descent.iterations
+	const double updates = m->optimise           ? (double)m->count.iterations
 			       : tw_master_rounds(m) ? (double)m->rounds.number
 						     : NAN;
 
@@ -198,7 +199,7 @@ static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tw_deal_appetite(m, slot, APPETITE_NONE);
 		tw_deal_tell_idle(m, ctx, slot, false);
 		tw_deal_note(m, ctx, slot, r.from, r.to);
-		tw_score_ahead(m, ctx);
+		tw_eval_master_ahead(m, ctx);
 		tw_deal_send(m, ctx, slot, e->held.next, r.from, r.to);
 		left -= r.to - r.from;
 	} while (m->plan->dealing.subsets.count && left && !tw_deal_too_early(m, slot) &&

@@ -77,10 +77,10 @@ void tw_figures_told(struct master *m, struct tw_context *ctx, const struct tw_m
 static uint32_t has_chunk(const struct master *m, uint32_t slot)
 {
 	const uint32_t last = tw_plan_cells(m->plan) - 1;
-	const uint64_t from = tw_score_chunk_from(m, m->member[slot].chunk);
+	const uint64_t from = tw_eval_master_from(m, slot);
 	uint32_t cell = 0;
 
-	while (cell < last && tw_cell_at(m, slot, cell)->pin == m->eval.pin &&
+	while (cell < last && tw_cell_at(m, slot, cell)->pin == tw_eval_master_pin(m) &&
 	       tw_cell_at(m, slot, cell)->from == from)
 		cell++;
 	return cell;
@@ -99,7 +99,7 @@ uint32_t tw_figures_culprit(const struct master *m, uint32_t slot)
 	const uint32_t cells = tw_plan_cells(m->plan);
 	uint32_t cell = 0;
 
-	if (m->member[slot].chunk != NO_CHUNK)
+	if (tw_eval_master_has_chunk(m, slot))
 		return has_chunk(m, slot);
 	for (uint32_t k = 0; k < cells; k++) {
 		if (follow(m, slot, cell, 1) == UINT32_MAX)

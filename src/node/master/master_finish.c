@@ -46,16 +46,19 @@ void tw_score_dry(struct master *m, struct tw_context *ctx)
 	m->steady.ask = what.pin = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
 	m->steady.left = m->plan->problem.shards;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		tw_score_send_pin(m, ctx, s, &what);
+		tw_eval_master_send_pin(m, ctx, s, &what);
 }
 
 /* How much was in when nothing was left to deal. */
-void tw_score_steady(struct master *m, struct shard_info *i, const struct tw_body_pin *has)
+void tw_score_steady(struct master *m, const struct tw_msg *msg)
 {
-	if (!m->steady.ask || has->pin != m->steady.ask || i->steady)
+	struct shard_info *i = &m->shard[msg->h.shard];
+
+	if (msg->h.view != m->restart.generation || i->node != msg->from.node || !m->steady.ask ||
+	    msg->b.pin.pin != m->steady.ask || i->steady)
 		return;
 	i->steady = true;
-	m->steady.samples += (double)has->samples;
+	m->steady.samples += (double)msg->b.pin.samples;
 	m->steady.left--;
 }
 
@@ -90,7 +93,7 @@ void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t sha
 	/* not free of time: it must not overtake the last COMMIT */
 	msg->b.snap = (struct tw_body_snap){ .flush = 1,
 					     .part = !tw_score_has_vector(m, shard),
-					     .pin = m->scores.delivers };
+					     .pin = tw_eval_master_delivers(m) };
 	tw_send(ctx, msg);
 	tw_master_ask(m, ctx, shard, 0);
 }
@@ -166,7 +169,7 @@ static bool has_counted(const struct master *m, uint32_t shard)
 void tw_score_count(struct master *m, struct tw_context *ctx)
 {
 	if (m->phase != PHASE_COUNT) {
-		tw_score_abort(m, ctx);
+		tw_eval_master_abort(m, ctx);
 		m->phase = PHASE_COUNT;
 		m->since = tw_now(ctx);
 		m->restart.asks++;
@@ -189,8 +192,8 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 		return;
 	if (m->wish.stopping)
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
-	else
-		tw_score_final(m, ctx);
+	else if (!tw_eval_master_final(m, ctx))
+		tw_score_finish(m, ctx, TW_OK);
 }
 
 /* Has every shard said what it has at the end? */
@@ -250,16 +253,14 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 			       .dropped = m->count.dropped,
 			       .refused = m->count.refused,
 			       .lost_copies = m->count.lost_copies,
-			       .goal = m->scores.goal,
 			       .steady = steady_of(m),
-			       .loss = m->scores.loss,
-			       .accuracy = m->scores.accuracy,
 			       .train_loss = m->count.train_loss,
 			       .workers = p->crew.workers,
 			       .shards = p->problem.shards,
 			       .cut = m->cuts.last };
 	uint64_t steps, samples;
 
+	tw_eval_master_totals(m, &t);
 	tw_speed_range(m, &t.least_period, &t.most_period);
 	tw_master_applied(m, &steps, &samples);
 	if (counted(m) || samples > t.samples) {
@@ -269,7 +270,7 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 	t.epochs = (double)tw_spans_total(&m->dealing.taken) / (double)p->problem.samples;
 	for (uint32_t s = 0; s < p->problem.shards; s++)
 		tw_tally_add(&t.tally, &m->shard[s].tally);
-	t.updates = tw_score_updates(m, (double)t.tally.updates, (double)t.tally.contributions) /
+	t.updates = tw_master_updates(m, (double)t.tally.updates, (double)t.tally.contributions) /
 		    p->problem.shards;
 	tw_optimise_totals(m, &t);
 	t.applied =

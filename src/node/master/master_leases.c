@@ -150,8 +150,11 @@ static void count_done(struct master *m, struct tw_context *ctx, struct member *
 	steps = steps < samples ? steps : samples;
 	e->samples += samples;
 	e->steps += steps;
-	if (samples)
-		tw_score_more(m, ctx, samples, steps);
+	if (!samples)
+		return;
+	m->count.samples += samples;
+	m->count.steps += steps;
+	tw_duties_updated(&m->duties, ctx);
 }
 
 /* (3): returns how many positions come back. */

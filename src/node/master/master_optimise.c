@@ -192,13 +192,22 @@ static void rest(struct master *m)
 	m->rounds.open = false;
 }
 
+/* What others know of it. */
+static void know_state(struct master *m)
+{
+	const struct tw_descent *d = &m->optimise->descent;
+
+	m->wish.over = d->why != TW_DESCENT_RUNS;
+	m->count.iterations = d->iterations;
+}
+
 static void step(struct master *m, struct tw_context *ctx, const double *result)
 {
 	struct optimise *o = m->optimise;
 	const struct tw_descender d = descender(m);
 	const enum tw_descent_turn next = tw_descent_next(&d, result, &o->list);
 
-	m->wish.over = o->descent.why != TW_DESCENT_RUNS;
+	know_state(m);
 	switch (next) {
 	case TW_DESCENT_COMMANDS:
 		give_list(m, ctx);
@@ -206,7 +215,7 @@ static void step(struct master *m, struct tw_context *ctx, const double *result)
 	case TW_DESCENT_ACCEPTED:
 		rest(m);
 		note_iteration(m, ctx);
-		tw_score_committed(m, ctx);
+		tw_eval_master_committed(m, ctx);
 		break;
 	case TW_DESCENT_OVER:
 		rest(m);
@@ -227,8 +236,8 @@ static void step(struct master *m, struct tw_context *ctx, const double *result)
 static bool may_go_on(const struct master *m)
 {
 	return m->phase == PHASE_RUN && !m->waits.paused && !m->wish.cut && !m->wish.stop &&
-	       !tw_master_must_move(m) && !tw_deal_exhausted(m) && m->eval.state != EVAL_AWAITED &&
-	       m->eval.state != EVAL_HURRIED && !tw_score_holds(m);
+	       !tw_master_must_move(m) && !tw_deal_exhausted(m) && !tw_eval_master_awaits(m) &&
+	       !tw_eval_master_holds(m);
 }
 
 /* Nobody is left to finish the iteration, and the run is to stop: the last checkpoint is kept. */
@@ -325,7 +334,7 @@ enum tw_status tw_optimise_restore(struct master *m, const struct tw_array *part
 		return TW_BAD_BYTES;
 	o->number = x.number;
 	o->descent = x.descent;
-	m->wish.over = o->descent.why != TW_DESCENT_RUNS;
+	know_state(m);
 	memcpy(o->own, (const uint8_t *)part->at + sizeof x, o->own_bytes);
 	tw_portions_forget(m);
 	rest(m);
@@ -340,7 +349,7 @@ void tw_optimise_restart(struct master *m)
 		return;
 	o->number = 0;
 	tw_descent_begin(&o->descent);
-	m->wish.over = false;
+	know_state(m);
 	memset(o->own, 0, o->own_bytes);
 	tw_portions_forget(m);
 	rest(m);

@@ -32,7 +32,7 @@ static void begin(struct master *m, struct tw_context *ctx)
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live)
 			tw_master_places(m, ctx, k, true);
-	tw_score_begin(m, ctx);
+	tw_duties_begin(&m->duties, ctx);
 }
 
 static void drain(struct master *m, struct tw_context *ctx)
@@ -117,7 +117,7 @@ static void drained(struct master *m, struct tw_context *ctx)
 		tw_calm_reform(m, ctx);
 		return;
 	}
-	if (tw_deal_exhausted(m) && !m->wish.stop && !tw_score_is_even(m, ctx)) {
+	if (tw_deal_exhausted(m) && !m->wish.stop && !tw_eval_master_is_even(m, ctx)) {
 		check_members(m, ctx);
 		return;
 	}
@@ -139,15 +139,35 @@ static void drained(struct master *m, struct tw_context *ctx)
 		m->phase = PHASE_RELEASE; /* what we drained for is not wanted any more */
 }
 
+/* Views that are all kept: their mean is evaluated where replicas differ; elsewhere replicas are
+ * equal, or are not what they should be. */
+static void look_at_views(struct master *m, struct tw_context *ctx)
+{
+	if (!tw_eval_master_is_complete(m))
+		return;
+	if (tw_plan_is_loose(m->plan) && m->phase != PHASE_SCORE) {
+		tw_eval_master_average(m);
+		tw_calm_view(m, ctx);
+	} else {
+		tw_replicas_compare(m, ctx);
+		tw_eval_master_viewed(m, ctx);
+	}
+}
+
 static void score(struct master *m, struct tw_context *ctx)
 {
+	if (tw_eval_master_is_final_made(m)) {
+		tw_score_finish(m, ctx, TW_OK);
+		return;
+	}
 	check_members(m, ctx);
 	if (m->wish.stop) { /* nobody is there to score it */
-		tw_score_abort(m, ctx);
+		tw_eval_master_abort(m, ctx);
 		m->cuts.final = false;
 		drain(m, ctx);
 	} else {
-		tw_score_deal(m, ctx);
+		tw_eval_master_go(m, ctx);
+		look_at_views(m, ctx);
 	}
 }
 
@@ -195,6 +215,7 @@ static void do_what_is_due(struct master *m, struct tw_context *ctx)
 
 void tw_master_drive(struct master *m, struct tw_context *ctx)
 {
+	look_at_views(m, ctx);
 	tw_verdicts_give(m, ctx);
 	do_what_is_due(m, ctx);
 	if (m->phase != PHASE_OVER)

@@ -196,8 +196,7 @@ void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_replica_view(m, ctx, slot, s);
 	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
-	for (uint32_t s = 0; s < m->plan->problem.shards && m->eval.state == EVAL_AWAITED; s++)
-		tw_score_pin_shard(m, ctx, s);
+	tw_eval_master_pin_again(m, ctx);
 }
 
 /* --- formations ------------------------------------------------------------------------------- */
@@ -407,8 +406,9 @@ static void speak_from(struct master *m, struct tw_context *ctx, uint32_t node)
 	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		m->shard[s].node = m->member[next].node;
-		m->shard[s].pinned = m->shard[s].agreed = false;
+		m->shard[s].agreed = false;
 	}
+	tw_eval_master_speaker(m);
 	ask_no_more(m);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_master_resync_shard(m, ctx, s);

@@ -399,7 +399,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 	m->rounds.number = x->round;
 	m->count.dropped = x->dropped;
 	m->count.refused = x->refused;
-	m->scores.evaluated_at = x->evaluated_at;
+	tw_eval_master_restore(m, x->evaluated_at);
 	m->cuts.period = x->period;
 	if (!m->restart.begun) {
 		m->count.redealt = x->redealt;
@@ -502,7 +502,8 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		tw_spans_clear(&m->dealing.taken);
 		tw_orphans_restart(m);
 		tw_optimise_restart(m);
-		m->rounds.number = m->dealing.frontier = m->scores.evaluated_at = 0;
+		m->rounds.number = m->dealing.frontier = 0;
+		tw_eval_master_restore(m, 0);
 		m->count.dropped = m->count.refused = 0;
 		/* who outlived a master may have something of the run that it began */
 		if ((m->restart.begun || ctx->boot > 1) && tw_plan_worker_goes_back(m->plan))

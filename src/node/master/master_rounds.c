@@ -340,7 +340,7 @@ static void commit_round(struct master *m, struct tw_context *ctx)
 		tw_round_commit_to(m, ctx, s);
 	m->rounds.number++;
 	m->rounds.open = false;
-	tw_score_committed(m, ctx);
+	tw_eval_master_committed(m, ctx);
 	tw_deal_note_progress(m, ctx);
 }
 
@@ -419,7 +419,7 @@ void tw_round_deal(struct master *m, struct tw_context *ctx)
 				continue;
 			}
 			tw_replicas_form(m, ctx);
-			if (!round_full(m) || tw_score_holds(m))
+			if (!round_full(m) || tw_eval_master_holds(m))
 				return;
 			commit_round(m, ctx);
 			continue;

@@ -28,7 +28,7 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 		return;
 	tw_cut_snap_shard(m, ctx, s);
 	tw_score_count_shard(m, ctx, s);
-	tw_score_pin_shard(m, ctx, s);
+	tw_duties_home(&m->duties, ctx, s);
 	tw_optimise_list_to(m, ctx, s);
 }
 
@@ -67,7 +67,7 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 		       tw_server_number(node));
 	m->waits.lost = m->cuts.was_paused = true;
 	tw_cut_abort(m);
-	tw_score_views_gone(m, ctx);
+	tw_eval_master_views_gone(m, ctx);
 	m->cuts.final = false;
 	m->phase = PHASE_GATHER;
 	m->since = tw_now(ctx);
@@ -158,7 +158,7 @@ void tw_master_move(struct master *m, struct tw_context *ctx)
 				tw_master_unhost(ctx, k + 1, s, m->shard[s].incarnation);
 		if (!drop_shards(m, k + 1))
 			continue;
-		tw_score_views_gone(m, ctx);
+		tw_eval_master_views_gone(m, ctx);
 		m->restart.move = MOVE_BEGUN;
 		m->waits.servers_due = m->waits.lost = true;
 		m->since = tw_now(ctx);

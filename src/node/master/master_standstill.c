@@ -39,7 +39,8 @@ static uint64_t stamp_shards(const struct master *m)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		const struct shard_info *i = &m->shard[s];
 
-		done += (uint64_t)tw_shard_has_home(i) + i->agreed + i->counted + i->pinned;
+		done += (uint64_t)tw_shard_has_home(i) + i->agreed + i->counted +
+			tw_eval_master_has_view(m, s);
 	}
 	return done;
 }
@@ -75,8 +76,8 @@ static uint64_t stamp(const struct master *m)
 		m->count.steps,
 		m->verdicts.number,
 		(uint64_t)m->verdicts.applied,
-		m->scores.done,
-		m->scores.evaluated_at,
+		tw_eval_master_done(m),
+		tw_eval_master_evaluated(m),
 		m->restart.current,
 		m->restart.reading,
 		stamp_shards(m),
@@ -136,9 +137,9 @@ static bool blame_replica(const struct master *m, struct culprit *out)
 		return blame(m, tw_replicas_owes(m, REPLICA_AGREED), false, out);
 	if (tw_calm_waits(m, &slot))
 		return blame(m, slot, false, out);
-	if (m->eval.state == EVAL_AWAITED || m->eval.state == EVAL_HURRIED)
+	if (tw_eval_master_awaits(m))
 		return blame(m, tw_replicas_owes(m, REPLICA_PINNED), trains, out);
-	if (m->eval.state == EVAL_VIEWING)
+	if (tw_eval_master_averages(m))
 		return blame(m, tw_replicas_owes(m, REPLICA_VIEWED), trains, out);
 	return false;
 }
@@ -148,7 +149,7 @@ static bool has_work(const struct master *m, uint32_t slot)
 {
 	const struct member *e = &m->member[slot];
 
-	return tw_master_waits_for(m, slot) || e->held.count || e->chunk != NO_CHUNK ||
+	return tw_master_waits_for(m, slot) || e->held.count || tw_eval_master_has_chunk(m, slot) ||
 	       (m->rounds.open && e->stripe.state == STRIPE_STAGING);
 }
 
@@ -226,7 +227,7 @@ static int64_t limit(const struct master *m, const struct culprit *c)
 
 	if (!c->computes)
 		return 2 * stuck + carrying(m);
-	if (usual == INT64_MAX && m->member[c->slot].chunk == NO_CHUNK)
+	if (usual == INT64_MAX && !tw_eval_master_has_chunk(m, c->slot))
 		usual = tw_stalled_patience(m, m->member[c->slot].asked);
 	if (usual == INT64_MAX)
 		usual = stuck < INT64_MAX / FIRST ? FIRST * stuck : INT64_MAX;

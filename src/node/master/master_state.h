@@ -10,6 +10,7 @@
 #include "base/quantile.h"
 #include "base/slots.h"
 #include "node/checkpoint_part.h"
+#include "node/kernel/duty.h"
 #include "node/kernel/pace.h"
 #include "node/plan.h"
 
@@ -161,14 +162,11 @@ struct member {
 	struct stripe_ahead ahead;
 	struct awaiting awaiting;
 	struct replica replica;
-	uint32_t chunk; /* of an evaluation that it computes; NO_CHUNK: none */
 	uint32_t barred_node,
 		barred_boot;      /* who was removed from this slot as stuck; boot 0: none */
 	struct tw_block *part;    /* its part of the cut being made */
 	struct tw_block *restore; /* its part of the cut we came from */
 };
-
-#define NO_CHUNK UINT32_MAX
 
 /* A place for a cell of a worker whose model is cut into stages, see master_cells.c. */
 struct cell_info {
@@ -223,11 +221,9 @@ struct shard_info {
 	enum shard_place place; /* tw_shard_put alone changes it */
 	uint32_t node, incarnation;
 	bool agreed, counted;
-	bool confirmed;          /* it has carried out the last set of verdicts */
-	bool pinned;             /* it keeps its view for the evaluation ... */
-	struct tw_body_pin view; /* ... which has this */
-	bool steady;             /* it has said how much was in when nothing was left to deal */
-	uint64_t had;            /* samples, when the first were dealt; see struct steady */
+	bool confirmed; /* it has carried out the last set of verdicts */
+	bool steady;    /* it has said how much was in when nothing was left to deal */
+	uint64_t had;   /* samples, when the first were dealt; see struct steady */
 	struct tw_block *part, *vector;
 	struct tw_spans applied, twice;
 	uint64_t round;
@@ -517,59 +513,7 @@ struct cuts {
 	uint64_t closed_before; /* positions closed in the drained cut before */
 };
 
-/* --- evaluation ------------------------------------------------------------------------------- */
-
-struct chunk {
-	bool asked, done;
-	uint32_t slot;
-	int64_t since; /* when it was given to that member */
-	double loss, correct;
-	uint64_t samples;
-};
-
-enum eval_state {
-	EVAL_OFF,
-	EVAL_AWAITED, /* shards were told to keep a view */
-	EVAL_HURRIED, /* those who have not kept one were told not to wait any longer */
-	EVAL_VIEWING, /* all have, and take the mean of their views, which differ */
-	EVAL_PINNED,  /* all have: `label` and `at` are of these views */
-};
-
-/* What views have, added up. */
-struct view_sums {
-	double samples, steps, updates, contributions;
-	uint32_t views;
-};
-
-/* The evaluation that is awaited or under way.  `start` in master_eval.c resets it.
- *
- *  (1) member k computes chunk c exactly if c is asked for, not done, and c's slot is k. */
-struct evaluation {
-	enum eval_state state;
-	uint64_t pin;
-	uint64_t number;         /* of the threshold, see (5) in master_eval.c; 0: at the end */
-	uint64_t round, samples; /* shards keep their view when they have so many */
-	struct view_sums has;    /* of all views that are kept so far, of all replicas */
-	struct tw_point label;
-	int64_t at;
-	uint32_t lacks; /* that keeps no view */
-};
-
-/* Its chunks, what came of evaluations so far, and those that shards were told of ahead of time:
- * see (6) in master_eval.c. */
-struct scores {
-	struct chunk *chunk;
-	uint32_t chunks, done;
-	uint64_t evaluated_at; /* thresholds up to this one have an evaluation */
-	uint64_t told;         /* shards keep views for those up to this one ... */
-	uint64_t *pin;         /* ... under these numbers: threshold k has pin[k % pins] */
-	uint32_t pins;
-	double loss, accuracy;
-	struct tw_point seen; /* label of the last evaluation */
-	struct tw_goal goal;
-	uint64_t delivers; /* the views of this pin reached train.until: they are the result; 0:
-			      what shards have at the end is */
-};
+/* --- the end --------------------------------------------------------------------------------- */
 
 /* For the throughput without the tail.
  *
@@ -598,6 +542,7 @@ struct ending {
  * lost_copies; steps and samples are the shards' when a generation is agreed on. */
 struct counts {
 	uint64_t steps, samples; /* applied */
+	uint64_t iterations;     /* of the batch method that drives the run */
 	uint64_t redealt, dropped, refused;
 	uint64_t lost_copies; /* own parameters that died with a worker */
 	double loss_sum;
@@ -639,8 +584,8 @@ struct master {
 	struct commit commit;
 	struct verdicts verdicts;
 	struct cuts cuts;
-	struct evaluation eval;
-	struct scores scores;
+	struct eval_master *eval; /* duty/eval */
+	struct tw_duties duties;
 	struct steady steady;
 	struct ending ending;
 	struct counts count;

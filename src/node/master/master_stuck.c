@@ -63,16 +63,6 @@ void tw_stuck_showed(struct master *m, const struct member *e, int64_t took, uin
 		tw_pace_add(&m->watch.pace, (uint32_t)(e - m->member), took, samples);
 }
 
-void tw_stuck_given_chunk(struct master *m, struct tw_context *ctx)
-{
-	tw_master_may_be_due(m, tw_now(ctx));
-}
-
-void tw_stuck_scored(struct master *m, struct tw_context *ctx, const struct chunk *c)
-{
-	tw_pace_add(&m->watch.score_pace, c->slot, tw_now(ctx) - c->since, c->samples);
-}
-
 void tw_stuck_owes_part(struct master *m)
 {
 	if (m->phase == PHASE_SNAP)
@@ -88,7 +78,7 @@ static int64_t waited_since(const struct master *m, uint32_t slot)
 	if (!tw_master_waits_for(m, slot))
 		return INT64_MAX;
 	if (m->phase == PHASE_SCORE)
-		return m->scores.chunk[e->chunk].since;
+		return tw_eval_master_since(m, slot);
 	if (m->phase == PHASE_RUN && tw_master_rounds(m) && !m->optimise &&
 	    (!tw_round_planned(e) || tw_round_is_under_way(m, slot) ||
 	     !m->rounds.stripes[STRIPE_COMPLETE])) /* (5) */
@@ -103,11 +93,10 @@ int64_t tw_stuck_allowed(const struct master *m, uint32_t slot)
 	const int64_t work = tw_stuck_patience(m, slot);
 	const struct tw_pace *p = m->watch.score_pace.count ? &m->watch.score_pace : &m->watch.pace;
 	/* to evaluate samples takes no longer than to train with them */
-	const int64_t score = tw_pace_patience(
-		p, slot, (double)m->plan->problem.tests / (m->scores.chunks + 1) + 1,
-		m->plan->crew.stuck);
+	const int64_t score =
+		tw_pace_patience(p, slot, tw_eval_master_usual(m), m->plan->crew.stuck);
 
-	return m->member[slot].chunk != NO_CHUNK && score > work ? score : work;
+	return tw_eval_master_has_chunk(m, slot) && score > work ? score : work;
 }
 
 void tw_stuck_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot)
@@ -162,7 +151,7 @@ static int64_t busy_since(const struct master *m, const struct member *e)
 	case PHASE_SNAP:
 		return tw_cut_workers_keep_state(m) && !e->part ? later : INT64_MAX;
 	case PHASE_SCORE:
-		return e->chunk != NO_CHUNK ? m->scores.chunk[e->chunk].since : INT64_MAX;
+		return tw_eval_master_since(m, (uint32_t)(e - m->member));
 	default:
 		return INT64_MAX;
 	}
@@ -197,7 +186,7 @@ static bool anybody_waits(const struct master *m)
 		return true;
 	if (tw_master_rounds(m))
 		return m->rounds.stripes[STRIPE_COMPLETE] != 0;
-	return m->eval.state == EVAL_PINNED || tw_deal_exhausted(m);
+	return tw_eval_master_scores(m) || tw_deal_exhausted(m);
 }
 
 void tw_stuck_awake(struct master *m, struct tw_context *ctx)

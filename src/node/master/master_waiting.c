@@ -130,12 +130,12 @@ bool tw_master_waits_for(const struct master *m, uint32_t slot)
 	if (m->phase == PHASE_SNAP)
 		return tw_cut_workers_keep_state(m) && !e->part;
 	if (m->phase == PHASE_SCORE)
-		return e->chunk != NO_CHUNK;
+		return tw_eval_master_has_chunk(m, slot);
 	if (m->phase == PHASE_DRAIN)
 		return e->held.count != 0 || is_late(e);
 	if (m->phase != PHASE_RUN)
 		return false;
-	if (e->chunk != NO_CHUNK)
+	if (tw_eval_master_has_chunk(m, slot))
 		return true;
 	if (m->optimise) /* a portion that is late holds up all */
 		return m->optimise->state == OPTIMISE_EVALUATES && e->held.count;
@@ -159,7 +159,7 @@ static const char *expected_of(const struct master *m, uint32_t slot)
 	default:
 		return m->optimise                                        ? "its portion"
 		       : m->rounds.open && e->stripe.state != STRIPE_NONE ? "its contribution"
-		       : e->chunk != NO_CHUNK                             ? "its score"
+		       : tw_eval_master_has_chunk(m, slot)                ? "its score"
 									  : "its lease";
 	}
 }
@@ -191,7 +191,7 @@ const char *tw_master_shard_owes(const struct master *m, uint32_t shard)
 	case PHASE_COUNT:
 		return i->counted && tw_score_has_vector(m, shard) ? NULL : "its last parameters";
 	case PHASE_SCORE:
-		return i->pinned ? NULL : "the version to evaluate";
+		return tw_eval_master_has_view(m, shard) ? NULL : "the version to evaluate";
 	case PHASE_RUN:
 		return tw_optimise_awaits(m, shard) ? "its part of the vectors" : NULL;
 	default:

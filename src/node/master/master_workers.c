@@ -331,7 +331,7 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	}
 	tw_deal_return(m, ctx, slot);
 	tell_member(m, ctx, slot, state);
-	tw_score_lost(m, ctx, slot);
+	tw_duties_lost(&m->duties, ctx, slot);
 }
 
 void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -455,7 +455,7 @@ void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	tw_verdicts_active(m, slot);
 	send_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
-	tw_score_deal(m, ctx);       /* nobody may have been left for an evaluation */
+	tw_duties_joined(&m->duties, ctx, slot);
 	if (m->phase == PHASE_DRAIN) /* others must not wait for it: it gets nothing to do now */
 		tw_deal_tell_idle(m, ctx, slot, true);
 }
@@ -530,6 +530,5 @@ void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t sl
 	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
 	tw_cut_snap_worker(m, ctx, slot);
 	tw_replica_resync(m, ctx, slot);
-	if (m->member[slot].chunk != NO_CHUNK)
-		tw_score_lost(m, ctx, slot);
+	tw_duties_back(&m->duties, ctx, slot);
 }

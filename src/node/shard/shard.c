@@ -32,22 +32,26 @@
  *
  * The list is the whole shard's.  Here messages are told apart; each goes to the file that sees to
  * it: shard_push.c, shard_round.c, shard_verdicts.c, shard_reduce.c, shard_form.c, shard_answer.c,
- * shard_members.c, shard_pin.c, shard_host.c.
+ * shard_members.c, shard_host.c, or to the duty that hears it.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
 #include "node/shard/shard.h"
 #include "base/fetch.h"
+#include "node/duty/eval/eval.h"
 #include "node/well_formed.h"
 
 /* --- the actor ---------------------------------------------------------------------------- */
 
+static const struct tw_duty *const duties[] = { &tw_eval_shard, NULL };
+
 static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
 {
 	const struct tw_role_arg *a = arg;
-	struct shard *s = tw_heap_zeros(heap, sizeof *s);
+	struct shard *s = tw_heap_zeros(heap, sizeof *s + tw_duties_bytes(duties, a->plan));
 
 	if (!s)
 		return NULL;
+	tw_duties_place(&s->duties, s, duties, a->plan, s + 1);
 	s->plan = a->plan;
 	s->heap = heap;
 	s->index = a->index;
@@ -158,7 +162,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_verdict_tell_again(s, ctx);
 		break;
 	case TW_PIN:
-		tw_shard_pin(s, ctx, m);
+		tw_duties_message(&s->duties, ctx, m);
 		break;
 	case TW_SNAP:
 		tw_shard_snap(s, ctx, m);

@@ -16,12 +16,13 @@
  *	average    the same, of a mean of parameters     shard_reduce.c
  *	views      the same, of a mean of pinned views   shard_reduce.c
  *	spread     what replicas that differ exchange    shard_spread.c
- *	pins       views for evaluations                 shard_pin.c
+ *	duties     protocols with a folder of their own  kernel/duty.h: eval
  *
  * tw_shard_let_go resets all of them; of the fence, generation and term stay. */
 #ifndef TW_NODE_SHARD_SHARD_H
 #define TW_NODE_SHARD_SHARD_H
 
+#include "node/kernel/duty.h"
 #include "node/slice_update.h"
 #include "node/shard/shard_clocks.h"
 
@@ -273,26 +274,6 @@ struct shard_spread {
 	uint64_t read; /* contributions that counted when its worker was last answered */
 };
 
-enum pin_state {
-	PIN_NONE,
-	PIN_AWAITED, /* round or samples of `want` are not there yet */
-	PIN_KEPT,
-};
-
-/* A view that is kept for an evaluation, or will be. */
-struct shard_pin {
-	enum pin_state state;
-	struct tw_body_pin want; /* as the master said it */
-	struct tw_body_pin has;  /* KEPT: what the view has */
-	struct tw_block *view;   /* KEPT: a reference; else NULL */
-};
-
-/* All of them, in the order of their numbers; the first is of the evaluation under way. */
-struct shard_pins {
-	struct shard_pin *at;
-	size_t count, room;
-};
-
 struct shard {
 	const struct tw_plan *plan;
 	struct tw_heap *heap;
@@ -308,7 +289,8 @@ struct shard {
 	struct shard_bucket bucket;
 	struct shard_reduce reduce, average, views;
 	struct shard_spread spread;
-	struct shard_pins pins;
+	struct eval_shard *eval; /* duty/eval */
+	struct tw_duties duties;
 };
 
 static inline bool tw_shard_rounds(const struct shard *s)
@@ -613,17 +595,6 @@ void tw_shard_reads(struct shard *s, uint32_t slot);
 void tw_shard_reads_no_more(struct shard *s, uint32_t slot);
 /* After an update: tell those whose version has become too old. */
 void tw_shard_stop_late(struct shard *s, struct tw_context *ctx);
-
-/* --- shard_pin.c ---------------------------------------------------------------------------- */
-
-/* TW_PIN: keep a view when it has what is asked for, let views go, or count only. */
-void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* After every change of rounds or samples: keep the views that are waited for. */
-void tw_shard_keep_views(struct shard *s, struct tw_context *ctx);
-/* No view is kept or waited for. */
-void tw_shard_forget_views(struct shard *s);
-/* The view of that pin, or NULL: it is not kept. */
-struct tw_block *tw_shard_kept_view(const struct shard *s, uint64_t pin);
 
 /* --- shard_members.c ------------------------------------------------------------------------ */
 

@@ -3,6 +3,7 @@
  *
  * Responsible for (2) of the rules in shard.c: an answer comes from one version, and what the
  * worker decodes from it is what `delay` and `gap` compare with later. */
+#include "node/duty/eval/eval.h"
 #include "node/shard/shard.h"
 
 #include <string.h>
@@ -191,7 +192,7 @@ void tw_shard_stop(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 static void pull_pinned(struct shard *s, struct tw_context *ctx, const struct shard_worker *g,
 			const struct tw_body_pull *p)
 {
-	struct tw_block *view = tw_shard_kept_view(s, p->pin);
+	struct tw_block *view = tw_eval_shard_view(s, p->pin);
 	struct tw_msg *m;
 
 	if (!view)

@@ -157,7 +157,7 @@ void tw_bucket_flush(struct shard *s, struct tw_context *ctx)
 	b->count = 0;
 	if (st != TW_OK)
 		tw_give_up(ctx, st, "no memory for an update of %zu parameters", s->slice.n);
-	tw_shard_keep_views(s, ctx);
+	tw_duties_updated(&s->duties, ctx);
 	tw_shard_stop_late(s, ctx);
 }
 

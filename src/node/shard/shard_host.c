@@ -8,6 +8,7 @@
  *  (2) what goes into a cut is one version (slice_part.c).
  *  (3) a part is looked at before what is here is let go: one that cannot be used changes
  *      nothing. */
+#include "node/duty/eval/eval.h"
 #include "node/shard/shard.h"
 #include "base/grow.h"
 #include "vec/vec.h"
@@ -45,7 +46,7 @@ void tw_shard_let_go(struct shard *s)
 	tw_shard_workers_release(s);
 	tw_bucket_release(s);
 	tw_clocks_release(&s->clocks, s->heap);
-	tw_shard_forget_views(s);
+	tw_eval_shard_forget(s);
 	tw_slice_release(&s->slice);
 	s->queue = (struct shard_queue){ .first = 0 };
 	tw_shard_readers_release(s);
@@ -322,7 +323,7 @@ void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uin
 /* The run is over, and what was applied after this view does not count. */
 static void deliver(struct shard *s, uint64_t pin)
 {
-	struct tw_block *view = pin ? tw_shard_kept_view(s, pin) : NULL;
+	struct tw_block *view = pin ? tw_eval_shard_view(s, pin) : NULL;
 
 	if (view && view != s->slice.w)
 		tw_slice_replace(&s->slice, tw_block_keep(view));

@@ -494,7 +494,7 @@ static void count(struct shard *s, struct tw_context *ctx, struct contribution *
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a shard's history");
 	tw_shard_worker(s, c->slot)->applied++;
 	tw_bucket_give_back(s, c);
-	tw_shard_keep_views(s, ctx);
+	tw_duties_updated(&s->duties, ctx);
 }
 
 /* Outside rounds a contribution is closed as soon as it is here. */

@@ -37,6 +37,7 @@
  *      diverged everywhere.
  * (14) a piece of the sum that is in the next version (tw_slice_update_stage_part) and goes to
  *      nobody else is let go: its memory, which is in the cache, takes the next one. */
+#include "node/duty/eval/eval.h"
 #include "node/shard/shard.h"
 #include "node/shard/shard_reduce.h"
 #include "vec/vec.h"
@@ -343,7 +344,7 @@ bool tw_reduce_input(const struct shard *s, const struct shard_reduce *r, struct
 		return c;
 	}
 	if (r->what == TW_FORM_VIEWS)
-		b = s->pins.count ? s->pins.at[0].view : NULL;
+		b = tw_eval_shard_first_view(s);
 	if (b)
 		*out = (struct reduce_input){
 			.block = b,
@@ -594,12 +595,7 @@ static void view_mean(struct shard *s, const struct shard_reduce *r, struct tw_c
 		tw_reduce_fail(s, ctx, TW_NO_MEMORY);
 		return;
 	}
-	if (!s->pins.count || !s->pins.at[0].view) { /* nobody evaluates it any more */
-		tw_block_drop(b);
-		return;
-	}
-	tw_block_drop(s->pins.at[0].view);
-	s->pins.at[0].view = b;
+	tw_eval_shard_replace(s, b);
 }
 
 void tw_reduce_advance(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,

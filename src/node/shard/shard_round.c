@@ -269,7 +269,7 @@ void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count
 						.round = s->slice.round - 1,
 						.version = s->slice.version.n,
 						.commit.contributions = count });
-	tw_shard_keep_views(s, ctx);
+	tw_duties_updated(&s->duties, ctx);
 	drop_late(s, ctx);
 	s->queue.due = true;
 	tw_shard_release(s, ctx);

@@ -2,6 +2,7 @@
 /* worker.c - the worker as an actor: what it is told, by whom, and which part of it hears it. */
 #include "node/worker/worker.h"
 #include "base/fetch.h"
+#include "node/duty/eval/eval.h"
 #include "node/well_formed.h"
 
 /* --- memory ------------------------------------------------------------------------------- */
@@ -39,14 +40,14 @@ static enum tw_status open_parts(struct worker *w)
 	bool all = open_exchange(w) == TW_OK;
 
 	if (!w->stage || w->stage->plan)
-		all = all && tw_step_open(w) == TW_OK && tw_eval_open(w) == TW_OK &&
+		all = all && tw_step_open(w) == TW_OK && tw_duties_open(&w->duties) == TW_OK &&
 		      tw_kept_open(w) == TW_OK;
 	return all ? TW_OK : TW_NO_MEMORY;
 }
 
 static void close_parts(struct worker *w)
 {
-	tw_eval_close(w);
+	tw_duties_close(&w->duties);
 	tw_step_close(w);
 	tw_kept_close(w);
 	tw_exchange_close(&w->exchange);
@@ -64,9 +65,6 @@ enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell)
 	tw_stage_leave(w);
 	close_parts(w);
 	w->step = (struct worker_step){ .state = STEP_IDLE };
-	w->eval = (struct worker_evaluation){ .what = w->eval.what,
-					      .wanted = w->eval.wanted,
-					      .incarnation = w->eval.incarnation };
 	w->kept = (struct worker_kept){ 0 };
 	w->shard = NULL;
 	w->exchange = (struct exchange){ 0 };
@@ -95,13 +93,16 @@ static enum tw_status open_cell(struct worker *w, uint32_t place)
 	return st == TW_OK && wishes ? tw_stage_take(w, cell) : st;
 }
 
+static const struct tw_duty *const duties[] = { &tw_eval_worker, NULL };
+
 static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 {
 	const struct tw_role_arg *a = arg;
-	struct worker *w = tw_heap_zeros(heap, sizeof *w);
+	struct worker *w = tw_heap_zeros(heap, sizeof *w + tw_duties_bytes(duties, a->plan));
 
 	if (!w)
 		return NULL;
+	tw_duties_place(&w->duties, w, duties, a->plan, w + 1);
 	w->plan = a->plan;
 	w->heap = heap;
 	w->me.index = w->me.id.slot = a->index;
@@ -211,7 +212,10 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_stage_asked(w, ctx, m);
 		break;
 	case TW_EVAL:
-		tw_worker_evaluate(w, ctx, m);
+		if (tw_worker_is_member(w) && m->h.incarnation == w->me.id.incarnation &&
+		    m->h.view > w->me.id.generation)
+			tw_worker_reset(w, ctx, m->h.view);
+		tw_duties_message(&w->duties, ctx, m);
 		break;
 	case TW_SNAP:
 		snap(w, ctx, m);
@@ -310,7 +314,7 @@ static void worker_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 		/* another cell of this worker may have the parameters of this one, too */
 		holds = tw_exchange_up(&w->exchange, ctx, node, tw_worker_round(w));
 		if (tw_worker_is_member(w) && (holds || cell == UINT32_MAX))
-			tw_worker_ask_pinned(w, ctx);
+			tw_duties_home(&w->duties, ctx, TW_ALL_SHARDS);
 		else if (!tw_worker_is_member(w) && cell == UINT32_MAX)
 			tw_worker_hello(w, ctx, true);
 	}

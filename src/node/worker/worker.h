@@ -8,17 +8,18 @@
  *	building      worker_contribution.c  what is computed and not pushed yet
  *	kept          worker_state.c         what survives it in a checkpoint
  *	              worker_own_steps.c     ... and its own copy of the parameters
- *	evaluation    worker_eval.c                 scoring at a pinned version
+ *	duties        kernel/duty.h          protocols with a folder of their own: eval
  *
  * worker_answer.c hears the shards and decides what is next.
  *
  * A new generation (tw_worker_reset) empties leases, exchange and building, abandons the step, and
- * leaves membership, evaluation and what is kept as they are.  A new identity (WELCOME) does the
+ * leaves membership, evaluations and what is kept as they are.  A new identity (WELCOME) does the
  * same, and restores what is kept from the slot's part of a checkpoint, if there is one. */
 #ifndef TW_NODE_WORKER_WORKER_H
 #define TW_NODE_WORKER_WORKER_H
 
 #include "node/exchange.h"
+#include "node/kernel/duty.h"
 #include "node/worker/worker_stage.h"
 
 #define TW_FAREWELLS 8 /* how often a leaver tries to have taken what its codec owes */
@@ -147,18 +148,6 @@ struct worker_kept {
 	struct tw_pool *with_state; /* average_state: blocks as long as what is pushed */
 };
 
-/* --- evaluation --------------------------------------------------------------------------- */
-
-struct worker_evaluation {
-	struct tw_compute compute;
-	bool busy, wanted; /* the next may be wanted while one is under way */
-	struct tw_body_eval what;
-	uint32_t incarnation;      /* of us, when we were asked */
-	struct tw_piece *piece;    /* by holder */
-	uint32_t lacks;            /* a holder whose pinned view was not here */
-	struct tw_block *in, *out; /* a stage's, while it computes: what crosses its cuts */
-};
-
 /* --- by holder of the exchange ------------------------------------------------------------ */
 
 /* What this worker was sent, at an earlier fetch (sim.delay). */
@@ -168,13 +157,12 @@ struct past {
 };
 
 struct worker_shard {
-	struct tw_block *using;  /* the view that the computation reads */
-	struct tw_stamp base;    /* ... and what it is */
-	struct tw_stamp merged;  /* what was last merged into the worker's own copy */
-	float rate;              /* of the last own step, or that the momentum was last prepared
+	struct tw_block *using; /* the view that the computation reads */
+	struct tw_stamp base;   /* ... and what it is */
+	struct tw_stamp merged; /* what was last merged into the worker's own copy */
+	float rate;             /* of the last own step, or that the momentum was last prepared
 				    with; 0: there was none */
-	struct tw_block *pinned; /* what the evaluation reads */
-	struct past *past;       /* newest first */
+	struct past *past;      /* newest first */
 };
 
 /* --- the whole ---------------------------------------------------------------------------- */
@@ -188,7 +176,8 @@ struct worker {
 	struct worker_step step;
 	struct worker_building building;
 	struct worker_kept kept;
-	struct worker_evaluation eval;
+	struct eval_worker *eval; /* duty/eval */
+	struct tw_duties duties;
 	struct worker_shard *shard; /* by holder of the exchange */
 	struct worker_stage *stage; /* a cell's; NULL: it computes the whole model */
 	uint64_t steps, samples;    /* since it joined */
@@ -420,18 +409,5 @@ void tw_kept_forget_momentum(struct worker *w);
 struct tw_block *tw_kept_part(struct worker *w);
 /* TW_BAD_BYTES: the part is not of this plan; then nothing of it is used. */
 enum tw_status tw_kept_restore(struct worker *w, const uint8_t *bytes, size_t len);
-
-/* --- worker_eval.c -------------------------------------------------------------------------------
- * */
-
-enum tw_status tw_eval_open(struct worker *w);
-void tw_eval_close(struct worker *w);
-void tw_worker_evaluate(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
-/* Ask all shards for the pinned version, if one is wanted and no evaluation is under way. */
-void tw_worker_ask_pinned(struct worker *w, struct tw_context *ctx);
-/* A shard's answer to that. */
-void tw_worker_pinned(struct worker *w, struct tw_context *ctx, struct holder *h,
-		      const struct tw_msg *m);
-void tw_worker_evaluated(struct worker *w, struct tw_context *ctx);
 
 #endif

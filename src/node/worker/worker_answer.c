@@ -6,6 +6,7 @@
  *  (2) an answer to somebody it was, or from another generation, is not heard.
  *  (3) the first shard that says that what was read is too old ends the computation on it: what
  *      other shards would still apply is not worth the time.  Then all shards are read again. */
+#include "node/duty/eval/eval.h"
 #include "node/worker/worker.h"
 
 /* --- what next ---------------------------------------------------------------------------- */
@@ -173,7 +174,7 @@ void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_
 	if (!h)
 		return;
 	if (b->pin) {
-		tw_worker_pinned(w, ctx, h, m);
+		tw_eval_worker_view(w, ctx, h, m);
 		return;
 	}
 	if (b->version.incarnation < h->incarnation)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_cells.c - what the cells of a worker say to each other; worker_stage.h has the rules. */
+#include "node/duty/eval/eval.h"
 #include "node/worker/worker.h"
 
 #include <math.h>
@@ -307,10 +308,9 @@ static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_
 
 	tw_block_drop(s->test_x);
 	s->test_x = tw_block_keep(x);
-	w->eval.what = (struct tw_body_eval){ .pin = b->pin, .from = b->from, .count = b->count };
-	w->eval.incarnation = w->me.id.incarnation;
-	w->eval.wanted = true;
-	tw_worker_ask_pinned(w, ctx);
+	tw_eval_worker_want(
+		w, ctx,
+		&(struct tw_body_eval){ .pin = b->pin, .from = b->from, .count = b->count });
 }
 
 /* The end of the stream. */

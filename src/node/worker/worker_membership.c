@@ -7,6 +7,7 @@
  *      a connection is made anew; everything said twice is understood once.
  *  (3) a word of a newer generation makes it forget everything of the older one.
  *  (4) it obeys the newest master only. */
+#include "node/duty/eval/eval.h"
 #include "node/worker/worker.h"
 
 #define ASK_AGAIN TW_SECOND /* for a place in a cluster that is full */
@@ -60,7 +61,7 @@ static void goodbye(struct worker *w, struct tw_context *ctx)
 void tw_worker_resend(struct worker *w, struct tw_context *ctx)
 {
 	tw_worker_resend_leases(w, ctx);
-	tw_worker_ask_pinned(w, ctx);
+	tw_duties_home(&w->duties, ctx, TW_ALL_SHARDS);
 }
 
 /* --- out ---------------------------------------------------------------------------------- */
@@ -187,7 +188,7 @@ static bool take_cell(struct worker *w, struct tw_context *ctx, uint32_t cell)
 
 	if (!s || (s->plan && s->cell == cell))
 		return true;
-	if (tw_worker_busy(w) || w->eval.busy) {
+	if (tw_worker_busy(w) || tw_eval_worker_is_busy(w)) {
 		s->moves = true;
 		return false;
 	}
@@ -231,9 +232,7 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 		return;
 	places(w, ctx, m);
 	w->leases.asked = true; /* a newcomer is dealt to unasked */
-	/* one that is asked of whom a later welcome makes of us waits for that welcome */
-	w->eval.wanted = w->eval.wanted && w->eval.incarnation >= w->me.id.incarnation;
-	tw_worker_ask_pinned(w, ctx);
+	tw_duties_renew(&w->duties, ctx);
 	tw_worker_advance(w, ctx);
 }
 
@@ -282,7 +281,7 @@ void tw_worker_view(struct worker *w, struct tw_context *ctx, const struct tw_ms
 		tw_worker_resend(w, ctx); /* a master that took over has not heard it */
 	}
 	places(w, ctx, m);
-	tw_worker_ask_pinned(w, ctx);         /* the places it needs may only be known now */
+	tw_duties_home(&w->duties, ctx, TW_ALL_SHARDS);
 	if (m->h.view == w->me.id.generation) /* rounds just end */
 		w->leases.draining = !m->b.view.running && !tw_worker_rounds(w);
 	tw_worker_advance(w, ctx);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_stage.c - a cell makes the moves of its schedule: what it computes and sends on.  The
  * rules are in worker_stage.h; worker_stage_memory.c has what it keeps. */
+#include "node/duty/eval/eval.h"
 #include "node/worker/worker.h"
 
 static bool is_first(const struct worker_stage *s)
@@ -246,7 +247,7 @@ void tw_stage_computed(struct worker *w, struct tw_context *ctx)
 
 void tw_stage_move_on(struct worker *w, struct tw_context *ctx)
 {
-	if (!w->stage->moves || tw_worker_busy(w) || w->eval.busy)
+	if (!w->stage->moves || tw_worker_busy(w) || tw_eval_worker_is_busy(w))
 		return;
 	w->stage->moves = false;
 	if (w->me.state == WORKER_OUTSIDE || w->me.state == WORKER_WAITING)

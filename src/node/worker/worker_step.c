@@ -8,6 +8,7 @@
  *      nothing.
  *  (2) it is abandoned, not forgotten: `computed` comes in any case, and only then may the next one
  *      start. */
+#include "node/duty/eval/eval.h"
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -246,12 +247,31 @@ static void step_computed(struct worker *w, struct tw_context *ctx)
 			     w->step.gradient);
 }
 
+/* A cell passes on what it has computed to the next one. */
+static void evaluated(struct worker *w, struct tw_context *ctx)
+{
+	const struct tw_eval_passed p = tw_eval_worker_computed(w, ctx);
+
+	if (w->stage && p.done)
+		tw_stage_passed(w, ctx, &p.what);
+	if (p.block)
+		tw_stage_send_act(w, ctx,
+				  &(struct tw_body_act){ .pin = p.what.pin,
+							 .from = p.what.from,
+							 .nominal = 1,
+							 .count = p.what.count },
+				  p.block);
+	else if (p.done)
+		tw_eval_worker_tell(w, ctx);
+	tw_block_drop(p.block);
+}
+
 void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_compute *c)
 {
 	struct worker *w = (struct worker *)a;
 
-	if (c == &w->eval.compute) {
-		tw_worker_evaluated(w, ctx);
+	if (c->pass.kind == TW_PASS_EVALUATE) {
+		evaluated(w, ctx);
 	} else {
 		if (w->stage)
 			tw_stage_computed(w, ctx);

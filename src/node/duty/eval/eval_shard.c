@@ -1,12 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_pin.c - views that are kept for evaluations, and what is told of them.
- *
- * Responsible for (10) of the rules in shard.c. */
+/* eval_shard.c - the shard's side of an evaluation: it keeps views, and tells the master what is in
+ * them.  See (4) of README.md. */
+#include "node/duty/eval/eval.h"
+#include "base/grow.h"
+#include "node/kernel/duty.h"
 #include "node/shard/shard.h"
 
-#include "base/grow.h"
-
+#include <stddef.h>
 #include <xxhash.h>
+
+enum pin_state {
+	PIN_NONE,
+	PIN_AWAITED, /* round or samples of `want` are not there yet */
+	PIN_KEPT,
+};
+
+/* A view that is kept for an evaluation, or will be. */
+struct shard_pin {
+	enum pin_state state;
+	struct tw_body_pin want; /* as the master said it */
+	struct tw_body_pin has;  /* KEPT: what the view has */
+	struct tw_block *view;   /* KEPT: a reference; else NULL */
+};
+
+/* All of them, in the order of their numbers; the first is of the evaluation under way. */
+struct eval_shard {
+	struct shard_pin *at;
+	size_t count, room;
+};
 
 /* What is in the parameters now. */
 static struct tw_body_pin in_view(const struct shard *s, uint64_t number, uint32_t what)
@@ -37,17 +58,32 @@ static void tell_pin(struct shard *s, struct tw_context *ctx, const struct tw_bo
 
 static struct shard_pin *find(const struct shard *s, uint64_t pin)
 {
-	for (size_t k = 0; k < s->pins.count; k++)
-		if (s->pins.at[k].want.pin == pin)
-			return &s->pins.at[k];
+	for (size_t k = 0; k < s->eval->count; k++)
+		if (s->eval->at[k].want.pin == pin)
+			return &s->eval->at[k];
 	return NULL;
 }
 
-struct tw_block *tw_shard_kept_view(const struct shard *s, uint64_t pin)
+struct tw_block *tw_eval_shard_view(const struct shard *s, uint64_t pin)
 {
 	const struct shard_pin *p = find(s, pin);
 
 	return p && p->state == PIN_KEPT ? p->view : NULL;
+}
+
+struct tw_block *tw_eval_shard_first_view(const struct shard *s)
+{
+	return s->eval->count ? s->eval->at[0].view : NULL;
+}
+
+void tw_eval_shard_replace(struct shard *s, struct tw_block *mean)
+{
+	if (!tw_eval_shard_first_view(s)) { /* nobody evaluates it any more */
+		tw_block_drop(mean);
+		return;
+	}
+	tw_block_drop(s->eval->at[0].view);
+	s->eval->at[0].view = mean;
 }
 
 /* Those up to this number go, and whatever another master has asked for. */
@@ -55,23 +91,23 @@ static void release(struct shard *s, uint64_t pin)
 {
 	size_t left = 0;
 
-	for (size_t k = 0; k < s->pins.count; k++) {
-		struct shard_pin *p = &s->pins.at[k];
+	for (size_t k = 0; k < s->eval->count; k++) {
+		struct shard_pin *p = &s->eval->at[k];
 
 		if (p->want.pin > pin && p->want.pin >> 32 == pin >> 32)
-			s->pins.at[left++] = *p;
+			s->eval->at[left++] = *p;
 		else
 			tw_block_drop(p->view);
 	}
-	s->pins.count = left;
+	s->eval->count = left;
 }
 
-void tw_shard_forget_views(struct shard *s)
+void tw_eval_shard_forget(struct shard *s)
 {
-	for (size_t k = 0; k < s->pins.count; k++)
-		tw_block_drop(s->pins.at[k].view);
-	s->heap->put(s->heap, s->pins.at);
-	s->pins = (struct shard_pins){ .at = NULL };
+	for (size_t k = 0; k < s->eval->count; k++)
+		tw_block_drop(s->eval->at[k].view);
+	s->heap->put(s->heap, s->eval->at);
+	*s->eval = (struct eval_shard){ .at = NULL };
 }
 
 /* Keep it if the time has come; false: it has not. */
@@ -93,10 +129,10 @@ static bool keep_view(struct shard *s, struct tw_context *ctx, struct shard_pin 
 	return true;
 }
 
-void tw_shard_keep_views(struct shard *s, struct tw_context *ctx)
+static void keep_views(struct shard *s, struct tw_context *ctx)
 {
-	for (size_t k = 0; k < s->pins.count; k++) {
-		struct shard_pin *p = &s->pins.at[k];
+	for (size_t k = 0; k < s->eval->count; k++) {
+		struct shard_pin *p = &s->eval->at[k];
 
 		if (p->state == PIN_AWAITED && !keep_view(s, ctx, p))
 			return; /* those after it want more */
@@ -106,24 +142,24 @@ void tw_shard_keep_views(struct shard *s, struct tw_context *ctx)
 static void keep(struct shard *s, struct tw_context *ctx, const struct tw_body_pin *b)
 {
 	struct shard_pin *p = find(s, b->pin);
-	size_t k = s->pins.count;
+	size_t k = s->eval->count;
 
 	if (p && p->state == PIN_KEPT) { /* the answer was lost, or came too early */
 		tell_pin(s, ctx, &p->has);
 		return;
 	}
 	if (!p) {
-		if (k && s->pins.at[0].want.pin >> 32 != b->pin >> 32)
-			tw_shard_forget_views(s); /* of a master before this one */
-		k = s->pins.count;
-		if (!TW_GROW(s->heap, s->pins.at, s->pins.room, k, k + 1)) {
+		if (k && s->eval->at[0].want.pin >> 32 != b->pin >> 32)
+			tw_eval_shard_forget(s); /* of a master before this one */
+		k = s->eval->count;
+		if (!TW_GROW(s->heap, s->eval->at, s->eval->room, k, k + 1)) {
 			tw_give_up(ctx, TW_NO_MEMORY, "no memory to pin a version");
 			return;
 		}
-		for (; k && s->pins.at[k - 1].want.pin > b->pin; k--)
-			s->pins.at[k] = s->pins.at[k - 1];
-		s->pins.count++;
-		p = &s->pins.at[k];
+		for (; k && s->eval->at[k - 1].want.pin > b->pin; k--)
+			s->eval->at[k] = s->eval->at[k - 1];
+		s->eval->count++;
+		p = &s->eval->at[k];
 	}
 	*p = (struct shard_pin){
 		.state = PIN_AWAITED,
@@ -132,7 +168,7 @@ static void keep(struct shard *s, struct tw_context *ctx, const struct tw_body_p
 	keep_view(s, ctx, p);
 }
 
-void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void hear_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_pin *b = &m->b.pin;
 	struct tw_body_pin now;
@@ -154,3 +190,24 @@ void tw_shard_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *
 		s->slice.tally.refused++;
 	}
 }
+
+/* --- the duty -------------------------------------------------------------------------------- */
+
+static void message(void *actor, struct tw_context *ctx, const struct tw_msg *m)
+{
+	hear_pin(actor, ctx, m);
+}
+
+static void updated(void *actor, struct tw_context *ctx)
+{
+	keep_views(actor, ctx);
+}
+
+const struct tw_duty tw_eval_shard = {
+	.name = "eval",
+	.bytes = sizeof(struct eval_shard),
+	.place = offsetof(struct shard, eval),
+	.hears = TW_HEARS(TW_PIN),
+	.message = message,
+	.updated = updated,
+};

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* duty.h - a duty is one protocol: its messages, its state, and what it does at which event.
+ *
+ * An actor (master, shard, worker) is the kernel and a list of duties, in a fixed order, those of
+ * them that its plan wants.  A duty has one table for each actor that takes part.  Only master.c,
+ * shard.c and worker.c name these tables: others reach a duty by a hook, or call what its header
+ * NAME/NAME.h declares.
+ *
+ *  (1) a hook that is NULL means: this duty does nothing then.
+ *  (2) hooks are called in duty.c alone, in the order of the list.
+ *  (3) no hook of a duty runs inside a hook of another: what another duty has to do because of it
+ *      is done when the actor drives what is due.  Builds without NDEBUG check this.
+ *  (4) the state of all duties is in one allocation, behind the actor's own: tw_duties_bytes, then
+ *      tw_duties_place. */
+#ifndef TW_NODE_KERNEL_DUTY_H
+#define TW_NODE_KERNEL_DUTY_H
+
+#include "node/plan.h"
+
+#define TW_DUTIES      16 /* most that an actor has */
+#define TW_HEARS(kind) (UINT64_C(1) << (kind))
+
+/* `actor` is the struct master, shard or worker that the list is of. */
+struct tw_duty {
+	const char *name;
+	size_t bytes;   /* of its private state ... */
+	size_t place;   /* ... which the pointer at this offset of the actor leads to */
+	uint64_t hears; /* kinds of messages: TW_HEARS(TW_PIN) | ... */
+	/* Is it part of such a run?  NULL: of every one. */
+	bool (*wanted)(const struct tw_plan *plan);
+	/* The state is zero.  TW_NO_MEMORY leaves what close gives back. */
+	enum tw_status (*open)(void *actor);
+	void (*close)(void *actor);
+	/* A message of a kind that it hears; the door has checked who sends it. */
+	void (*message)(void *actor, struct tw_context *ctx, const struct tw_msg *m);
+	/* A generation begins: training starts, or goes on from an agreed state. */
+	void (*begin)(void *actor, struct tw_context *ctx);
+	/* The actor has another identity. */
+	void (*renew)(void *actor, struct tw_context *ctx);
+	/* The member of this slot is in, is out, or its connection was made anew. */
+	void (*joined)(void *actor, struct tw_context *ctx, uint32_t slot);
+	void (*lost)(void *actor, struct tw_context *ctx, uint32_t slot);
+	void (*back)(void *actor, struct tw_context *ctx, uint32_t slot);
+	/* This shard (TW_ALL_SHARDS: any) has a home, or can be reached again: what it was told may
+	 * be lost. */
+	void (*home)(void *actor, struct tw_context *ctx, uint32_t shard);
+	/* More is applied: the shard's version, or what the master counts. */
+	void (*updated)(void *actor, struct tw_context *ctx);
+};
+
+#define TW_ALL_SHARDS UINT32_MAX
+
+struct tw_duties {
+	void *actor;
+	const struct tw_duty *of[TW_DUTIES];
+	const struct tw_duty *inside; /* (3) */
+	uint32_t count;
+};
+
+/* Bytes of the state of those that the plan wants; `all` ends with NULL. */
+size_t tw_duties_bytes(const struct tw_duty *const *all, const struct tw_plan *plan);
+/* The list of an actor, and the state of each, in `memory`, which is zero. */
+void tw_duties_place(struct tw_duties *d, void *actor, const struct tw_duty *const *all,
+		     const struct tw_plan *plan, void *memory);
+enum tw_status tw_duties_open(struct tw_duties *d);
+void tw_duties_close(struct tw_duties *d);
+void tw_duties_message(struct tw_duties *d, struct tw_context *ctx, const struct tw_msg *m);
+void tw_duties_begin(struct tw_duties *d, struct tw_context *ctx);
+void tw_duties_renew(struct tw_duties *d, struct tw_context *ctx);
+void tw_duties_joined(struct tw_duties *d, struct tw_context *ctx, uint32_t slot);
+void tw_duties_lost(struct tw_duties *d, struct tw_context *ctx, uint32_t slot);
+void tw_duties_back(struct tw_duties *d, struct tw_context *ctx, uint32_t slot);
+void tw_duties_home(struct tw_duties *d, struct tw_context *ctx, uint32_t shard);
+void tw_duties_updated(struct tw_duties *d, struct tw_context *ctx);
+
+#endif
