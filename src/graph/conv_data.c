@@ -194,27 +194,6 @@ static inline void touching(size_t pixel, size_t pad, size_t size, size_t outs, 
 	*to = pixel + pad + 1 < size ? pixel + pad + 1 : size;
 }
 
-typedef float lanes __attribute__((vector_size(64), aligned(4)));
-
-/* Sum `wide` values over the taps [r0, r1) x [q0, q1) of pixel (y, x), from channel `c` on.  A
- * value is added up in a register: adding row by row into dx would wait for each store. */
-static inline __attribute__((always_inline)) void fold_some(const struct fold *f, const float *rows,
-							    const size_t at[2], const size_t r[2],
-							    const size_t q[2], size_t c, float *dx)
-{
-	const size_t window = (size_t)f->size.h * f->size.w * f->channels;
-	lanes sum = { 0 };
-
-	for (size_t i = r[0]; i < r[1]; i++) {
-		const size_t line = (at[0] + f->pad.h - i) * f->out_w + at[1] + f->pad.w;
-
-		for (size_t k = q[0]; k < q[1]; k++)
-			sum += *(const lanes *)(rows + (line - k) * window +
-						(i * f->size.w + k) * f->channels + c);
-	}
-	*(lanes *)(dx + c) = sum;
-}
-
 static inline __attribute__((always_inline)) void fold_few(const struct fold *f, const float *rows,
 							   const size_t at[2], const size_t r[2],
 							   const size_t q[2], float *dx)
@@ -232,25 +211,80 @@ static inline __attribute__((always_inline)) void fold_few(const struct fold *f,
 	}
 }
 
-/* Each pixel of a sample is the sum of the rows' values that belong to it.  The last piece of a
- * pixel begins early enough to be whole; values done twice come out the same. */
-TW_CLONED_STATIC(void, fold, (const struct fold *f, const float *rows, float *dx), (f, rows, dx))
-{
-	size_t at[2], r[2], q[2];
+/* As many channels as a register has, from channel c on, over the taps [r[0], r[1]) x [q[0], q[1])
+ * of a pixel.  A value is added up in a register: adding row by row into dx would wait for each
+ * store. */
+#define FOLD_SOME(lanes, c)                                                                        \
+	do {                                                                                       \
+		lanes sum_ = { 0 };                                                                \
+                                                                                                   \
+		for (size_t i_ = r[0]; i_ < r[1]; i_++) {                                          \
+			const float *line_ =                                                       \
+				rows + (c) + i_ * across +                                         \
+				((y + f->pad.h - i_) * f->out_w + x + f->pad.w) * window;          \
+                                                                                                   \
+			for (size_t k_ = q[0]; k_ < q[1]; k_++)                                    \
+				sum_ += *(const lanes *)(line_ + k_ * f->channels - k_ * window);  \
+		}                                                                                  \
+		*(lanes *)(dx + (c)) = sum_;                                                       \
+	} while (0)
 
-	for (at[0] = 0; at[0] < f->h; at[0]++) {
-		touching(at[0], f->pad.h, f->size.h, f->out_h, &r[0], &r[1]);
-		for (at[1] = 0; at[1] < f->w; at[1]++, dx += f->channels) {
-			touching(at[1], f->pad.w, f->size.w, f->out_w, &q[0], &q[1]);
-			if (f->channels < 16) {
-				fold_few(f, rows, at, r, q, dx);
-				continue;
-			}
-			for (size_t c = 0; c + 16 <= f->channels; c += 16)
-				fold_some(f, rows, at, r, q, c, dx);
-			if (f->channels % 16)
-				fold_some(f, rows, at, r, q, f->channels - 16, dx);
+/* Each pixel of a sample is the sum of the rows' values that belong to it.  The last piece of a
+ * pixel begins early enough to be whole; values done twice come out the same.
+ *
+ * A macro, because gcc takes a vector apart in an inline function of another target before it is
+ * inlined. */
+#define FOLD(lanes)                                                                                \
+	const size_t wide = sizeof(lanes) / sizeof(float), across = f->size.w * f->channels;       \
+	const size_t window = f->size.h * across;                                                  \
+                                                                                                   \
+	for (size_t y = 0; y < f->h; y++)                                                          \
+		for (size_t x = 0; x < f->w; x++, dx += f->channels) {                             \
+			size_t r[2], q[2], c = 0;                                                  \
+                                                                                                   \
+			touching(y, f->pad.h, f->size.h, f->out_h, &r[0], &r[1]);                  \
+			touching(x, f->pad.w, f->size.w, f->out_w, &q[0], &q[1]);                  \
+			for (; c + wide <= f->channels; c += wide)                                 \
+				FOLD_SOME(lanes, c);                                               \
+			if (f->channels < wide)                                                    \
+				fold_few(f, rows, (size_t[2]){ y, x }, r, q, dx);                  \
+			else if (c < f->channels)                                                  \
+				FOLD_SOME(lanes, f->channels - wide);                              \
 		}
+
+#define LANES(name, floats)                                                                        \
+	typedef float name __attribute__((vector_size(4 * (floats)), aligned(4)))
+
+LANES(four, 4);
+
+static void fold_plain(const struct fold *f, const float *rows, float *dx){ FOLD(four) }
+
+#ifdef TW_TARGET_AVX2
+LANES(eight, 8);
+LANES(sixteen, 16);
+
+TW_TARGET_AVX2 static void fold_avx2(const struct fold *f, const float *rows,
+				     float *dx){ FOLD(eight) }
+
+TW_TARGET_AVX512 static void fold_avx512(const struct fold *f, const float *rows, float *dx)
+{
+	FOLD(sixteen)
+}
+#endif
+
+static void fold(const struct fold *f, const float *rows, float *dx)
+{
+	switch (tw_isa()) {
+#ifdef TW_TARGET_AVX2
+	case TW_ISA_AVX512:
+		fold_avx512(f, rows, dx);
+		break;
+	case TW_ISA_AVX2:
+		fold_avx2(f, rows, dx);
+		break;
+#endif
+	default:
+		fold_plain(f, rows, dx);
 	}
 }
 
