@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cut.c - where a lowered network can be cut, and what crosses there.
  *
- *  (1) a ReLU stands on the same side as the op that applies it.
+ *  (1) a ReLU stands on the same side as what it is applied to, whichever op applies it.
  *  (2) a reorder stands on the side of the first item that reads it. */
 #include "graph/inner.h"
 
@@ -22,7 +22,7 @@ static enum tw_status find_border(const struct tw_lowered *net, uint32_t border,
 {
 	*out = (struct tw_border){ .items = 0 };
 	for (uint32_t i = border; i < net->items; i++)
-		if (net->item[i].taken && net->item[i].in[0] < border)
+		if ((net->item[i].taken || net->item[i].handed) && net->item[i].in[0] < border)
 			return TW_ABSENT; /* (1) */
 	for (uint32_t p = 0; p < border; p++) {
 		if (net->item[p].last_reader < border)

@@ -46,6 +46,8 @@ static void print_op(const struct tw_program *p, const struct tw_step *step, FIL
 
 	fprintf(out, "%s%s%s", node->name, node->name[0] ? " " : "", node->op->name);
 	print_shapes(item, out);
+	if (item->site.relu_in)
+		fprintf(out, " behind relu");
 	if (item->site.relu && step->kind == TW_STEP_FORWARD)
 		fprintf(out, " with relu");
 	if (step->kind == TW_STEP_FORWARD && step->in[0] == step->out)

@@ -43,6 +43,7 @@ struct tw_item {
 	bool needs;            /* the gradient of its value is needed */
 	bool passes;           /* its value is that of in[0], forward and backward */
 	bool taken;            /* a ReLU that in[0] applies */
+	bool handed;           /* a ReLU that its only reader applies; it passes */
 	struct tw_op_site site;
 	void *kernel;
 	struct tw_op_memory memory;

@@ -138,13 +138,26 @@ static void find_passes(struct tw_lowered *net)
 	}
 }
 
+/* An op behind a ReLU that has less to do with it than the op before: both passes over the values
+ * between them are saved. */
+static bool hand_on(struct tw_lowered *net, struct tw_item *relu)
+{
+	struct tw_item *reader = &net->item[relu->last_reader];
+
+	if (relu->readers != 1 || !tw_item_has(net, reader, TW_OP_TAKES_RELU_IN))
+		return false;
+	relu->handed = relu->passes = true;
+	reader->site.relu_in = true;
+	return true;
+}
+
 static void take_relus(struct tw_lowered *net)
 {
 	for (uint32_t i = 0; i < net->items; i++) {
 		struct tw_item *relu = &net->item[i], *from = &net->item[relu->in[0]];
 
 		if (!tw_item_has(net, relu, TW_OP_IS_RELU) ||
-		    tw_item_has(net, relu, TW_OP_READS_IN))
+		    tw_item_has(net, relu, TW_OP_READS_IN) || hand_on(net, relu))
 			continue;
 		if (!tw_item_has(net, from, TW_OP_TAKES_RELU) ||
 		    tw_item_has(net, from, TW_OP_READS_OUT) || from->readers != 1)

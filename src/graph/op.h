@@ -51,6 +51,8 @@ struct tw_op_site {
 	bool wants[TW_OP_INS]; /* the gradient of input k is needed */
 	bool relu;             /* forward also applies ReLU to the output (TW_OP_TAKES_RELU); the
 				  backward pass of that ReLU is not the op's business */
+	bool relu_in;          /* in[0] has yet to go through ReLU, and the gradient of in[0] is the
+				  one before it (TW_OP_TAKES_RELU_IN) */
 	uint32_t layer;        /* number of the node: what chance is drawn for */
 	uint64_t seed;
 };
@@ -101,7 +103,7 @@ enum tw_op_trait {
 	TW_OP_FOLLOWS_LAYOUT = 16, /* runs in whatever layout in[0] has; out has the same.  Without
 				      this and without `layout`: PLAIN in, PLAIN out */
 	TW_OP_TAKES_RELU = 32,     /* see site->relu */
-	TW_OP_IS_RELU = 64,        /* max(x, 0): may be taken by the op before it */
+	TW_OP_IS_RELU = 64,        /* max(x, 0): may be taken by the op before or behind it */
 	TW_OP_LOSS = 128,          /* the end: in[0] is the prediction, out is nothing; backward has
 				      no out_gradient: that of the mean over the samples is 1 */
 	TW_OP_PASSES = 256, /* out and in[0] are the same bytes in the same order, forward and
@@ -117,6 +119,7 @@ enum tw_op_trait {
 	TW_OP_SIGMOID = 8192,
 	TW_OP_WANTS_FEATURES = 16384, /* takes rank 1 only: images are flattened before it */
 	TW_OP_FLATTENS = 32768,       /* all values of in[0] as features, and nothing else */
+	TW_OP_TAKES_RELU_IN = 65536,  /* see site->relu_in */
 };
 
 /* What the contract suite tries: the layer's text without its name, and the inputs' shape. */

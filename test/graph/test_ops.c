@@ -25,7 +25,7 @@ struct case_of {
 	const struct tw_op_sample *sample;
 	void *options;
 	uint32_t batch;
-	bool train;
+	bool train, relu_in;
 };
 
 static void say_where(const struct case_of *c, const struct tw_op_site *site)
@@ -36,9 +36,9 @@ static void say_where(const struct case_of *c, const struct tw_op_site *site)
 			 c->batch, c->train ? "training" : "not training");
 
 	if (site)
-		snprintf(truth_where + n, sizeof truth_where - (size_t)n, ", %s to %s%s",
+		snprintf(truth_where + n, sizeof truth_where - (size_t)n, ", %s to %s%s%s",
 			 tw_layout_name(site->in_layout[0]), tw_layout_name(site->out_layout),
-			 site->relu ? " with ReLU" : "");
+			 site->relu ? " with ReLU" : "", site->relu_in ? " behind ReLU" : "");
 }
 
 /* Ways to run that must give the bits of the usual one. */
@@ -218,6 +218,8 @@ static void check_case(const struct case_of *c)
 
 	say_where(c, NULL);
 	truth_make(&t, c->op, c->sample->text, c->options, &c->sample->in, c->batch, c->train);
+	t.site.relu_in = c->relu_in;
+	truth_refer(&t, t.out);
 	check_alone(&t);
 	if (truth_passes(&t.site, c->op)) {
 		check_passes(&t);
@@ -265,7 +267,11 @@ static void check_sample(const struct tw_op *op, const struct tw_op_sample *samp
 		for (int train = 0; train < 2; train++) {
 			c.batch = sample->batch ? sample->batch : batches[k];
 			c.train = train;
+			c.relu_in = false;
 			check_case(&c);
+			c.relu_in = true;
+			if (op->traits & TW_OP_TAKES_RELU_IN)
+				check_case(&c);
 		}
 	free(c.options);
 	tw_arena_release(&keep);

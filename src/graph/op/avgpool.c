@@ -116,6 +116,7 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 static const struct tw_op avgpool = {
 	.name = "avgpool",
 	.help = "the mean of each window: avgpool 2, avgpool 3x3 stride 2 pad 1",
+	.traits = TW_OP_FOLLOWS_LAYOUT,
 	TW_POOL_OP,
 	.forward = forward,
 	.backward = backward,

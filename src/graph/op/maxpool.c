@@ -2,12 +2,17 @@
 /* maxpool.c - the largest value of each window of a plane, in every layout.
  *
  * Which tap of the window was the largest is remembered (saved: a number per output); the first one
- * wins, whatever the layout.  A NaN in a window comes out of it. */
+ * wins, whatever the layout.  A NaN in a window comes out of it.
+ *
+ * A ReLU before it may as well come behind it, on a quarter of the values; where it makes 0 of the
+ * largest value, no tap gets a gradient. */
 #include "graph/op/pool.h"
 #include "vec/clone.h"
 
 #include <math.h>
 #include <string.h>
+
+#define NO_TAP UINT32_MAX
 
 /* Windows of two by two that do not overlap and need no padding: nearly all there are. */
 static bool two_by_two(const struct tw_window *w)
@@ -18,7 +23,7 @@ static bool two_by_two(const struct tw_window *w)
 
 /* The largest of four, and which it was. */
 static inline __attribute__((always_inline)) void max_four(float a, float b, float c, float d,
-							   float *y, uint32_t *tap)
+							   bool relu, float *y, uint32_t *tap)
 {
 	float best = a;
 	uint32_t at = 0;
@@ -29,28 +34,29 @@ static inline __attribute__((always_inline)) void max_four(float a, float b, flo
 	best = TW_POOL_LARGER(c, best) ? c : best;
 	at = TW_POOL_LARGER(d, best) ? 3 : at;
 	best = TW_POOL_LARGER(d, best) ? d : best;
-	*y = best;
-	*tap = at;
+	*y = relu && best < 0 ? 0 : best;
+	*tap = relu && best <= 0 ? NO_TAP : at;
 }
 
 /* n windows of single values: two rows of 2 n each. */
 static inline __attribute__((always_inline)) void max_singles(const float *restrict x0,
 							      const float *restrict x1, size_t n,
-							      float *restrict y,
+							      bool relu, float *restrict y,
 							      uint32_t *restrict tap)
 {
 	for (size_t p = 0; p < n; p++)
-		max_four(x0[2 * p], x0[2 * p + 1], x1[2 * p], x1[2 * p + 1], &y[p], &tap[p]);
+		max_four(x0[2 * p], x0[2 * p + 1], x1[2 * p], x1[2 * p + 1], relu, &y[p], &tap[p]);
 }
 
 /* `wide` values of one window, `inner` from pixel to pixel. */
 static inline __attribute__((always_inline)) void max_some(const float *restrict x0,
 							   const float *restrict x1, size_t inner,
-							   size_t wide, float *restrict y,
+							   size_t wide, bool relu,
+							   float *restrict y,
 							   uint32_t *restrict tap)
 {
 	for (size_t i = 0; i < wide; i++)
-		max_four(x0[i], x0[inner + i], x1[i], x1[inner + i], &y[i], &tap[i]);
+		max_four(x0[i], x0[inner + i], x1[i], x1[inner + i], relu, &y[i], &tap[i]);
 }
 
 /* Do `some(from, wide)` for all of `inner` values in pieces that the compiler knows the width of.
@@ -70,9 +76,9 @@ static inline __attribute__((always_inline)) void max_some(const float *restrict
 		}                                                                                  \
 	} while (0)
 
-TW_CLONED_STATIC(void, max_two,
-		 (const struct tw_pool_frame *f, const float *x, float *y, uint32_t *tap),
-		 (f, x, y, tap))
+static inline __attribute__((always_inline)) void max_rows(const struct tw_pool_frame *f,
+							   const float *x, bool relu, float *y,
+							   uint32_t *tap)
 {
 	const size_t inner = f->in.inner, wide = f->in.w * inner;
 
@@ -81,18 +87,29 @@ TW_CLONED_STATIC(void, max_two,
 			const float *x0 = x + (o * f->in.h + 2 * r) * wide, *x1 = x0 + wide;
 
 			if (inner == 1) {
-				max_singles(x0, x1, f->out.w, y, tap);
+				max_singles(x0, x1, f->out.w, relu, y, tap);
 				y += f->out.w, tap += f->out.w;
 				continue;
 			}
 			for (size_t p = 0; p < f->out.w; p++) {
-#define SOME(from, n) max_some(x0 + (from), x1 + (from), inner, n, y + (from), tap + (from))
+#define SOME(from, n) max_some(x0 + (from), x1 + (from), inner, n, relu, y + (from), tap + (from))
 				PIECES(inner, SOME);
 #undef SOME
 				x0 += 2 * inner, x1 += 2 * inner;
 				y += inner, tap += inner;
 			}
 		}
+}
+
+TW_CLONED_STATIC(void, max_two,
+		 (const struct tw_pool_frame *f, const float *x, bool relu, float *y,
+		  uint32_t *tap),
+		 (f, x, relu, y, tap))
+{
+	if (relu)
+		max_rows(f, x, true, y, tap);
+	else
+		max_rows(f, x, false, y, tap);
 }
 
 /* Tap number `at` against what its windows have so far; n windows, `step` values apart. */
@@ -110,8 +127,9 @@ static inline __attribute__((always_inline)) void max_tap(const float *restrict 
 }
 
 TW_CLONED_STATIC(void, max_any,
-		 (const struct tw_pool_frame *f, const float *x, float *y, uint32_t *tap),
-		 (f, x, y, tap))
+		 (const struct tw_pool_frame *f, const float *x, bool relu, float *y,
+		  uint32_t *tap),
+		 (f, x, relu, y, tap))
 {
 	const size_t inner = f->in.inner, wide = f->out.w * inner;
 	const size_t step = f->w.stride.w * inner;
@@ -141,6 +159,10 @@ TW_CLONED_STATIC(void, max_any,
 						(uint32_t)(r * f->w.size.w + q), y + u0 * inner,
 						tap + u0 * inner);
 				}
+			for (size_t i = 0; relu && i < wide; i++) {
+				tap[i] = y[i] <= 0 ? NO_TAP : tap[i];
+				y[i] = y[i] < 0 ? 0 : y[i];
+			}
 		}
 }
 
@@ -162,7 +184,7 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 	const struct tw_pool_frame f = tw_pool_frame(site);
 	uint32_t *tap = site->train ? run->saved : run->scratch;
 
-	(two_by_two(&f.w) ? max_two : max_any)(&f, run->in[0], run->out, tap);
+	(two_by_two(&f.w) ? max_two : max_any)(&f, run->in[0], site->relu_in, run->out, tap);
 	return TW_OK;
 }
 
@@ -247,9 +269,12 @@ static void max_any_back(const struct tw_pool_frame *f, const float *dy, const u
 		for (size_t v = 0; v < f->out.h; v++)
 			for (size_t u = 0; u < f->out.w; u++)
 				for (size_t i = 0; i < inner; i++, dy++, tap++) {
-					const ptrdiff_t at = tw_pool_at(f, o, v, *tap / f->w.size.w,
-									*tap % f->w.size.w);
+					ptrdiff_t at;
 
+					if (*tap == NO_TAP)
+						continue;
+					at = tw_pool_at(f, o, v, *tap / f->w.size.w,
+							*tap % f->w.size.w);
 					dx[at + (ptrdiff_t)(u * f->w.stride.w * inner + i)] += *dy;
 				}
 }
@@ -270,6 +295,8 @@ static void reference(const struct tw_op_site *site, const struct tw_op_batch *b
 		      const double *const *in, const double *const *parameter, double *out)
 {
 	tw_pool_slow(site, in[0], out, true);
+	for (size_t i = 0; site->relu_in && i < site->batch * tw_shape_size(&site->out); i++)
+		out[i] = out[i] < 0 ? 0 : out[i];
 }
 
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
@@ -281,6 +308,7 @@ static const struct tw_op maxpool = {
 	.name = "maxpool",
 	.elsewhere = (const char *const[]){ "pool", NULL },
 	.help = "the largest value of each window: maxpool 2, maxpool 3x3 stride 2 pad 1",
+	.traits = TW_OP_FOLLOWS_LAYOUT | TW_OP_TAKES_RELU_IN,
 	TW_POOL_OP,
 	.prepare = prepare,
 	.forward = forward,

@@ -135,7 +135,7 @@ static inline void tw_pool_torch(const char *name, const void *options, char tex
 
 /* What the two say of themselves alike. */
 #define TW_POOL_OP                                                                                 \
-	.traits = TW_OP_FOLLOWS_LAYOUT, .ins = 1, .options = tw_pool_rows, .positional = 1,        \
+	.ins = 1, .options = tw_pool_rows, .positional = 1,                                        \
 	.options_bytes = sizeof(struct tw_pool_options), .samples = tw_pool_samples,               \
 	.form = tw_pool_form
 
