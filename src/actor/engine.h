@@ -37,6 +37,7 @@
 
 #include "base/order.h"
 #include "base/option.h"
+#include "base/piece.h"
 #include "base/status.h"
 
 #include <stdatomic.h>
@@ -44,16 +45,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The parameters as the shards cut them: piece k holds elements from..from+n.  Pieces are in
- * order and cover everything once; those of a stage cover at least its own elements, each once. */
-struct tw_piece {
-	const float *at;
-	size_t from, n;
-};
-
 struct tw_inputs {
 	uint64_t from;  /* first global position: epoch * samples + place in the shuffled order */
 	uint32_t count; /* samples; they never cross an epoch */
+	/* The parameters as the shards cut them.  They cover everything once; those of a stage at
+	 * least its own elements, each once. */
 	const struct tw_piece *piece;
 	size_t pieces;
 	const _Atomic bool *cancel; /* may be NULL; looked at between layers */

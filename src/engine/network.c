@@ -100,6 +100,8 @@ enum tw_status tw_network_execute(const struct network *n, struct made *m, struc
 	}
 	r->x = b->x;
 	r->parameter = b->parameter;
+	r->piece = b->piece;
+	r->pieces = b->pieces;
 	r->batch.label = n->facts.data->classes && !n->facts.own_input ? b->label : NULL;
 	r->batch.target = b->wanted;
 	st = tw_program_run(m->program, arena, r);

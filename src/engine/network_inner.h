@@ -24,7 +24,8 @@ struct part {
 	struct tw_graph_part of;
 	enum tw_program_kind trains; /* with programs of this kind */
 	size_t elements;             /* of the vector */
-	size_t arena_room;           /* bytes of scratch for a program */
+	size_t arena_room;           /* bytes of scratch for a program ... */
+	size_t gathered;             /* ... and for tensors that their ops want whole */
 	_Atomic(struct made *) list;
 	struct part *next;
 };
@@ -81,6 +82,8 @@ struct bench {
 	uint64_t *index;
 	const float **parameter;
 	float *gathered;
+	const struct tw_piece *piece; /* of the parameters */
+	size_t pieces;
 	const float *wanted; /* what is to be predicted, in one of these; NULL: labels */
 };
 /* Does it predict what its inputs were before the noise? */
@@ -91,7 +94,8 @@ static inline bool tw_network_denoises(const struct network *n)
 /* Lay the scratch out from `base`; returns its length.  With base 0 only the length counts. */
 size_t tw_bench_carve(const struct network *n, const struct part *p, uintptr_t base,
 		      struct bench *b);
-/* A pointer per tensor of the part: into the piece that holds it, or to a gathered copy. */
+/* A pointer per tensor of the part: into the piece that holds it, or to a gathered copy; NULL where
+ * its op takes it in pieces. */
 void tw_bench_tensors(const struct network *n, const struct part *p, const struct tw_inputs *in,
 		      struct bench *b);
 

@@ -2,11 +2,11 @@
 /* network_parts.c - parts of a network: where it is cut, their programs, and their scratch.
  *
  * Scratch of one computation: the program's arena, the batch as far as the part reads it, pointers
- * to the tensors, and room to gather those of the part that a shard's border cuts in two. */
+ * to the tensors, and room for those of the part that a shard's border cuts in two and that their
+ * ops want whole.  Those are small: ops with large weights take them in pieces. */
 #include "engine/network_inner.h"
 
 #include "model/model.h"
-#include "vec/vec.h"
 
 _Static_assert(TW_MODEL_CUT_VALUES == TW_CROSSING_MAX, "what crosses a cut of a graph");
 
@@ -141,6 +141,29 @@ enum tw_status tw_part_program(const struct network *n, struct part *p, enum tw_
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
+static size_t up(size_t bytes)
+{
+	return (bytes + TW_ALIGN - 1) / TW_ALIGN * TW_ALIGN;
+}
+
+/* Is the tensor one of the part's? */
+static bool is_own(const struct network *n, const struct part *p, uint32_t tensor)
+{
+	const uint32_t node = n->facts.graph->tensor[tensor].node;
+
+	return node > p->of.behind && node <= p->of.upto;
+}
+
+static size_t gathered_bytes(const struct network *n, const struct part *p)
+{
+	size_t sum = 0;
+
+	for (uint32_t t = 0; t < n->e.tensors; t++)
+		if (is_own(n, p, t) && !tw_graph_in_pieces(n->facts.graph, t))
+			sum += up((n->tensor[t + 1] - n->tensor[t]) * sizeof(float));
+	return sum;
+}
+
 enum tw_status tw_part_init(struct network *n, struct part *p, uint32_t first, uint32_t last,
 			    enum tw_program_kind trains, struct tw_error *why)
 {
@@ -152,6 +175,7 @@ enum tw_status tw_part_init(struct network *n, struct part *p, uint32_t first, u
 	*p = (struct part){ .first = first, .last = last, .trains = trains };
 	p->of = (struct tw_graph_part){ n->after[first], n->after[last] };
 	p->elements = b->trainable - a->trainable + b->buffers - a->buffers;
+	p->gathered = gathered_bytes(n, p);
 	st = make(n, p, trains, n->facts.batch, &m, why);
 	if (st != TW_OK)
 		return st;
@@ -224,11 +248,6 @@ enum tw_status tw_part_of(const struct network *n, uint32_t first, uint32_t last
 
 /* --- scratch ---------------------------------------------------------------------------------- */
 
-static size_t up(size_t bytes)
-{
-	return (bytes + TW_ALIGN - 1) / TW_ALIGN * TW_ALIGN;
-}
-
 size_t tw_bench_carve(const struct network *n, const struct part *p, uintptr_t base,
 		      struct bench *b)
 {
@@ -253,7 +272,7 @@ size_t tw_bench_carve(const struct network *n, const struct part *p, uintptr_t b
 	b->parameter = (const float **)at;
 	at += up(n->e.tensors * sizeof *b->parameter);
 	b->gathered = (float *)at;
-	at += up(p->elements * sizeof(float)) + n->e.tensors * TW_ALIGN;
+	at += p->gathered;
 	return at - base;
 }
 
@@ -261,28 +280,18 @@ void tw_bench_tensors(const struct network *n, const struct part *p, const struc
 		      struct bench *b)
 {
 	float *room = b->gathered;
-	size_t k = 0;
 
-	for (size_t t = 0; t < n->e.tensors; t++) {
-		const uint32_t node = n->facts.graph->tensor[t].node;
-		const size_t from = n->tensor[t], to = n->tensor[t + 1];
+	b->piece = in->piece;
+	b->pieces = in->pieces;
+	for (uint32_t t = 0; t < n->e.tensors; t++) {
+		const size_t from = n->tensor[t], length = n->tensor[t + 1] - from;
 
-		if (node <= p->of.behind || node > p->of.upto)
+		if (!is_own(n, p, t))
 			continue;
-		while (k + 1 < in->pieces && in->piece[k].from + in->piece[k].n <= from)
-			k++;
-		if (in->piece[k].from + in->piece[k].n >= to) {
-			b->parameter[t] = in->piece[k].at + (from - in->piece[k].from);
+		b->parameter[t] = tw_piece_of(in->piece, in->pieces, from, length);
+		if (b->parameter[t] || tw_graph_in_pieces(n->facts.graph, t))
 			continue;
-		}
-		b->parameter[t] = room;
-		for (size_t i = k, at = from; at < to; i++) {
-			const struct tw_piece *q = &in->piece[i];
-			const size_t end = q->from + q->n < to ? q->from + q->n : to;
-
-			tw_vec_copy(room + (at - from), q->at + (at - q->from), end - at);
-			at = end;
-		}
-		room += up((to - from) * sizeof(float)) / sizeof(float);
+		b->parameter[t] = tw_pieces_at(in->piece, in->pieces, from, length, room);
+		room += up(length * sizeof(float)) / sizeof(float);
 	}
 }

@@ -212,3 +212,10 @@ enum tw_status tw_graph_finish(struct tw_graph *g, struct tw_error *why)
 	g->tensor_room = g->tensors;
 	return TW_OK;
 }
+
+bool tw_graph_in_pieces(const struct tw_graph *g, uint32_t tensor)
+{
+	const struct tw_graph_tensor *t = &g->tensor[tensor];
+
+	return t->index == 0 && (g->node[t->node].op->traits & TW_OP_TAKES_PIECES);
+}

@@ -58,6 +58,9 @@ enum tw_status tw_graph_add(struct tw_graph *g, const struct tw_op *op, const vo
 /* Lay out the vector; the last node must be a loss (TW_OP_LOSS), or nothing runs backward. */
 enum tw_status tw_graph_finish(struct tw_graph *g, struct tw_error *why);
 
+/* May this tensor lie in several pieces when a program runs? */
+bool tw_graph_in_pieces(const struct tw_graph *g, uint32_t tensor);
+
 /* A part of a graph is everything behind one node, up to and with another.  What crosses its
  * borders is known only when layouts are chosen, so a part is cut out of the lowered network and
  * never lowered alone: layouts, reorders, taken ReLUs and the layer numbers that random draws are
@@ -134,8 +137,11 @@ enum tw_program_way {
 struct tw_program_run {
 	enum tw_program_way way;
 	const float *x;                /* batch * size of the input, PLAIN; not behind a cut */
-	const float *const *parameter; /* one pointer per tensor of the graph; of a part its own */
-	float *gradient;               /* training: trainable tensors of the part, then buffers */
+	const float *const *parameter; /* one pointer per tensor of the graph; of a part its own;
+					  NULL: it lies in several pieces (tw_graph_in_pieces) */
+	const struct tw_piece *piece;  /* of the parameter vector, where a pointer is NULL */
+	size_t pieces;
+	float *gradient; /* training: trainable tensors of the part, then buffers */
 	/* Values that cross the borders of a part, in order of tw_graph_cut.  Gradients only of
 	 * those that have one; the others' pointers are not looked at. */
 	const float *in[TW_CROSSING_MAX], *out_gradient[TW_CROSSING_MAX];

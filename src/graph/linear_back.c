@@ -2,11 +2,12 @@
 /* linear_back.c - the two backward products of a linear layer, over padded copies where that pays.
  *
  *  weights  dw[out][in] = dy^T x, with copies of dy and x
- *  data     dx[batch][in] = dy w, with a copy of BLOCK rows of w at a time, whose products are
- *           added up, so that the copy stays in the cache and takes little memory
+ *  data     dx[batch][in] = dy w, with some rows of w at a time, whose products are added up: with
+ *           a copy of BLOCK rows, which stays in the cache, or in place (tw_linear_rows)
  *
- * Without a copy both are oneDNN's inner product.  Its kernels for AVX2 (2.6) are slow where the
- * rows of a matrix lie a multiple of 1 or 2 KB apart: they share few sets of the first cache.
+ * Without a copy, weights and data of few rows are oneDNN's inner product.  Its kernels for AVX2
+ * (2.6) are slow where the rows of a matrix lie a multiple of 1 or 2 KB apart: they share few sets
+ * of the first cache.
  *
  * GFLOP/s of one core of an AMD EPYC (family 25, model 17) that was limited to AVX2, copying
  * included, batch x in -> out:
@@ -19,7 +20,12 @@
  *  128 x 2048 -> 2048  98     101       44     86
  *  128 x 2048 -> 10    48     68        49     84
  *  64 x 8192 -> 8192   99     99        41     68
- *  64 x 784 -> 512     109    110       113    100 */
+ *  64 x 784 -> 512     109    110       113    100
+ *
+ * Data with BLOCK rows, padded: 64 rows 82 to 95, 128 rows 90 to 100, 256 rows 90 to 102, 512 rows
+ * 88 to 101 for the four square layers from 512 to 8192.  In place, in so many rows of 4 MiB as
+ * tw_linear_rows says, and all rows at once: 128 x 784 -> 2048 106 and 108 with AVX2, 104 and 103
+ * with AVX-512; with AVX-512 also 128 x 2048 -> 2048 97 and 98, 64 x 8192 -> 8192 96 and 97. */
 #include "graph/linear_back.h"
 
 #include "base/isa.h"
@@ -142,43 +148,48 @@ static enum tw_status padded_weights(const struct tw_op_site *site, struct tw_on
 	return add_product(kit, &y, &x, &w, false, &l->weights, pad);
 }
 
-static uint32_t block(uint32_t out)
-{
-	return out < BLOCK ? out : BLOCK;
-}
-
 /* The product with so many rows of the weights. */
 static enum tw_status some_rows(const struct tw_op_site *site, struct tw_onednn *kit, uint32_t rows,
-				bool adds, uint32_t *id, size_t *pad)
+				bool padded, bool adds, uint32_t *id, size_t *pad)
 {
 	const uint32_t in = site->in[0].d[0];
 	const dnnl_memory_desc_t y = matrix(site->batch, rows, site->out.d[0], 1);
-	const dnnl_memory_desc_t w = matrix(rows, in, in + PAD, 1);
+	const dnnl_memory_desc_t w = matrix(rows, in, padded ? in + PAD : in, 1);
 	const dnnl_memory_desc_t x = matrix(site->batch, in, in, 1);
 
 	return rows ? add_product(kit, &y, &w, &x, adds, id, pad) : TW_OK;
 }
 
-static enum tw_status padded_data(const struct tw_op_site *site, struct tw_onednn *kit,
-				  struct tw_linear_back *l, size_t *pad)
+static enum tw_status data_by_rows(const struct tw_op_site *site, struct tw_onednn *kit,
+				   struct tw_linear_back *l, size_t *pad)
 {
-	const uint32_t out = site->out.d[0], rows = block(out);
-	enum tw_status st = some_rows(site, kit, rows, false, &l->data, pad);
+	const uint32_t out = site->out.d[0], rows = l->rows;
+	const bool padded = l->data_padded;
+	enum tw_status st = some_rows(site, kit, rows, padded, false, &l->data, pad);
 
 	if (st == TW_OK)
-		st = some_rows(site, kit, out >= 2 * BLOCK ? BLOCK : 0, true, &l->more, pad);
-	return st == TW_OK ? some_rows(site, kit, out % rows, true, &l->rest, pad) : st;
+		st = some_rows(site, kit, out >= 2 * rows ? rows : 0, padded, true, &l->more, pad);
+	return st == TW_OK ? some_rows(site, kit, out % rows, padded, true, &l->rest, pad) : st;
 }
 
 /* --- both ---------------------------------------------------------------------------------- */
 
 static size_t copies(const struct tw_op_site *site, const struct tw_linear_back *l)
 {
-	const size_t in = site->in[0].d[0] + PAD, out = site->out.d[0] + PAD;
-	const size_t weights = l->weights_padded ? site->batch * (in + out) : 0;
-	const size_t data = l->data_padded ? block(site->out.d[0]) * in : 0;
+	const size_t in = site->in[0].d[0], out = site->out.d[0];
+	const size_t weights = l->weights_padded ? site->batch * (in + out + 2 * PAD) : 0;
+	const size_t data = site->wants[0] ? l->rows * (l->data_padded ? in + PAD : in) : 0;
 
 	return (weights > data ? weights : data) * sizeof(float);
+}
+
+static uint32_t rows_for(const struct tw_op_site *site, bool padded)
+{
+	const uint32_t out = site->out.d[0];
+
+	if (!padded)
+		return tw_linear_rows(site);
+	return out < BLOCK ? out : BLOCK;
 }
 
 enum tw_status tw_linear_back_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
@@ -190,13 +201,14 @@ enum tw_status tw_linear_back_prepare(const struct tw_op_site *site, struct tw_o
 	enum tw_status st = make_hint(site, kit, &h);
 
 	l->weights_padded = pays(WEIGHTS, in);
-	l->data_padded = site->wants[0] && pays(DATA, in);
+	l->data_padded = pays(DATA, in);
+	l->rows = rows_for(site, l->data_padded);
 	if (st == TW_OK)
 		st = l->weights_padded ? padded_weights(site, kit, l, &pad)
 				       : inner_weights(kit, &h, l, &pad);
 	if (st == TW_OK && site->wants[0])
-		st = l->data_padded ? padded_data(site, kit, l, &pad)
-				    : inner_data(kit, &h, l, &pad);
+		st = l->data_padded || l->rows < site->out.d[0] ? data_by_rows(site, kit, l, &pad)
+								: inner_data(kit, &h, l, &pad);
 	dnnl_primitive_desc_destroy(h.forward);
 	l->copies_at = tw_op_aligned(pad);
 	*scratch = l->copies_at + copies(site, l);
@@ -229,22 +241,28 @@ static enum tw_status run_weights(const struct tw_op_site *site, const struct tw
 	return tw_hand_run(run->hand, l->weights, data, run->scratch);
 }
 
+/* Rows r..r+n of the weights as the products want them; `at` has room for a copy. */
+static void *some_weights(const struct tw_linear_back *l, const struct tw_op_run *run, size_t in,
+			  size_t r, size_t n, float *at)
+{
+	if (!l->data_padded)
+		return changed(tw_op_values(run, 0, r * in, n * in, at));
+	for (size_t i = 0; i < n; i++)
+		tw_op_copy(run, 0, (r + i) * in, in, at + i * (in + PAD));
+	return at;
+}
+
 static enum tw_status run_data(const struct tw_op_site *site, const struct tw_linear_back *l,
 			       const struct tw_op_run *run, float *at)
 {
-	const size_t in = site->in[0].d[0], out = site->out.d[0], rows = block((uint32_t)out);
-	void *data[] = { changed(run->out_gradient), at, run->in_gradient[0] };
+	const size_t in = site->in[0].d[0], out = site->out.d[0], rows = l->rows;
 	enum tw_status st = TW_OK;
 
-	if (!l->data_padded) {
-		data[1] = changed(run->parameter[0]);
-		return tw_hand_run(run->hand, l->data, data, run->scratch);
-	}
 	for (size_t r = 0; r < out && st == TW_OK; r += rows) {
 		const size_t n = out - r < rows ? out - r : rows;
+		void *data[] = { changed(run->out_gradient + r), some_weights(l, run, in, r, n, at),
+				 run->in_gradient[0] };
 
-		data[0] = changed(run->out_gradient + r);
-		copy_rows(run->parameter[0] + r * in, n, in, at);
 		st = tw_hand_run(run->hand,
 				 n < rows ? l->rest
 				 : r      ? l->more

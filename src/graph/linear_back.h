@@ -6,9 +6,20 @@
 
 #include "graph/op.h"
 
+/* So many rows of the weights are multiplied at a time, whatever pieces they lie in: so their
+ * borders change no bit, and only rows at a border are copied, at most 4 MiB. */
+static inline uint32_t tw_linear_rows(const struct tw_op_site *site)
+{
+	const uint32_t fit = (UINT32_C(1) << 20) / site->in[0].d[0] / 64 * 64;
+	const uint32_t rows = fit < 64 ? 64 : fit;
+
+	return rows < site->out.d[0] ? rows : site->out.d[0];
+}
+
 struct tw_linear_back {
-	uint32_t weights, data; /* primitives; of padded data: for the first rows of the weights */
-	uint32_t more, rest;    /* of padded data: for further rows, and for those that are left */
+	uint32_t weights, data; /* primitives; data: for the first rows of the weights ... */
+	uint32_t more, rest;    /* ... for further rows, and for those that are left */
+	uint32_t rows;          /* of the weights, at a time */
 	bool weights_padded, data_padded;
 	size_t copies_at; /* in scratch, behind the scratchpad of the primitives */
 };

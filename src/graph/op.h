@@ -12,12 +12,14 @@
 #ifndef TW_GRAPH_OP_H
 #define TW_GRAPH_OP_H
 
+#include "base/piece.h"
 #include "base/status.h"
 #include "base/variant.h"
 #include "graph/onednn.h"
 #include "graph/shape.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define TW_OP_INS        2
 #define TW_OP_PARAMETERS 4
@@ -87,13 +89,35 @@ struct tw_op_run {
 	float *out;
 	const float *out_gradient;
 	float *in_gradient[TW_OP_INS];
-	const float *parameter[TW_OP_PARAMETERS];
+	const float *parameter[TW_OP_PARAMETERS]; /* NULL: see tw_op_values */
+	const struct tw_piece *piece;          /* of the whole vector; NULL where not needed ... */
+	size_t pieces, from[TW_OP_PARAMETERS]; /* ... in which parameter k begins here */
 	float *change[TW_OP_PARAMETERS]; /* gradient of the batch's mean loss; for buffers: how
 					    much they change */
 	void *saved, *scratch;
 	struct tw_hand *hand;
 	const struct tw_op_batch *batch;
 };
+
+/* Values from..from+n of parameter k: where they lie, or copied to `room`.  Only ops with
+ * TW_OP_TAKES_PIECES have to ask: their parameter 0 is NULL where it does not lie in one piece. */
+static inline const float *tw_op_values(const struct tw_op_run *run, uint32_t k, size_t from,
+					size_t n, float *room)
+{
+	return run->parameter[k]
+		       ? run->parameter[k] + from
+		       : tw_pieces_at(run->piece, run->pieces, run->from[k] + from, n, room);
+}
+
+/* The same, always copied. */
+static inline void tw_op_copy(const struct tw_op_run *run, uint32_t k, size_t from, size_t n,
+			      float *to)
+{
+	const float *at = tw_op_values(run, k, from, n, to);
+
+	if (at != to)
+		memcpy(to, at, n * sizeof *to);
+}
 
 enum tw_op_trait {
 	TW_OP_READS_IN = 1,        /* backward reads in[] */
@@ -120,6 +144,7 @@ enum tw_op_trait {
 	TW_OP_WANTS_FEATURES = 16384, /* takes rank 1 only: images are flattened before it */
 	TW_OP_FLATTENS = 32768,       /* all values of in[0] as features, and nothing else */
 	TW_OP_TAKES_RELU_IN = 65536,  /* see site->relu_in */
+	TW_OP_TAKES_PIECES = 131072,  /* reads parameter 0 by tw_op_values, so nobody gathers it */
 };
 
 /* What the contract suite tries: the layer's text without its name, and the inputs' shape. */

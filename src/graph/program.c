@@ -198,10 +198,13 @@ static void bind(const struct running *r, const struct tw_step *step, struct tw_
 	op->scratch = at(r, step->scratch);
 	op->hand = r->hand;
 	op->batch = &r->run->batch;
+	op->piece = r->run->piece;
+	op->pieces = r->run->pieces;
 	for (uint32_t k = 0; k < node->form.parameters; k++) {
 		const uint32_t t = node->tensor[k];
 
 		op->parameter[k] = r->run->parameter[t];
+		op->from[k] = g->tensor[t].from;
 		if (r->run->gradient)
 			op->change[k] = change_of(r, &g->tensor[t]);
 	}

@@ -13,10 +13,15 @@
 #include <math.h>
 
 /* One run's memory. */
+#define BEFORE 5 /* floats of a vector before parameter 0 */
+#define PIECES 512
+
 struct memory {
 	struct fence in[TW_OP_INS], out, saved, scratch, back_scratch;
 	struct fence out_gradient, in_gradient[TW_OP_INS];
 	struct fence parameter[TW_OP_PARAMETERS], change[TW_OP_PARAMETERS];
+	struct fence apart; /* parameter 0 again, where it is cut into pieces */
+	struct tw_piece piece[PIECES];
 };
 
 static bool rank3_allows(const struct tw_shape *s, enum tw_layout layout)
@@ -131,6 +136,10 @@ static void take(const struct oproom *room, const struct oproom_way *way, struct
 		m->out = garbage(t->outs * sizeof(float), 0, way->garbage);
 		m->out_gradient = floats(&s->out, s->batch, s->out_layout, t->cotangent);
 	}
+	if (way->cut) {
+		m->apart = fence_new(m->parameter[0].bytes, way->shift);
+		memcpy(m->apart.at, t->value[TW_OP_INS], m->parameter[0].bytes);
+	}
 	m->saved = garbage(room->need.saved, 0, way->garbage);
 	m->scratch = garbage(room->need.forward, 0, way->garbage);
 	m->back_scratch = garbage(room->need.backward, 0, way->garbage);
@@ -140,7 +149,7 @@ static void each(struct memory *m, void (*deed)(struct fence *, void *), void *w
 {
 	struct fence *f = (struct fence *)m;
 
-	for (size_t k = 0; k < sizeof *m / sizeof *f; k++)
+	for (size_t k = 0; k < offsetof(struct memory, piece) / sizeof *f; k++)
 		deed(&f[k], with);
 }
 
@@ -196,6 +205,26 @@ static float *to_plain(const struct tw_shape *s, uint32_t batch, enum tw_layout 
 	return out;
 }
 
+/* Parameter 0 begins at BEFORE of a vector whose pieces lie by turns in two places. */
+static void cut_up(const struct oproom_way *way, struct memory *m, struct tw_op_run *run)
+{
+	const size_t n = m->parameter[0].bytes / sizeof(float);
+	size_t count = 0;
+
+	for (size_t at = 0; at < n; at += way->cut, count++) {
+		const float *from = count % 2 ? m->apart.at : m->parameter[0].at;
+
+		if (count == PIECES)
+			abort();
+		m->piece[count] = (struct tw_piece){ from + at, BEFORE + at,
+						     n - at < way->cut ? n - at : way->cut };
+	}
+	run->piece = m->piece;
+	run->pieces = count;
+	run->from[0] = BEFORE;
+	run->parameter[0] = NULL;
+}
+
 static const char *forward(const struct oproom *room, const struct oproom_way *way,
 			   struct memory *m, struct tw_op_run *run, struct oproom_result *r)
 {
@@ -208,6 +237,8 @@ static const char *forward(const struct oproom *room, const struct oproom_way *w
 		run->parameter[k] = m->parameter[k].at;
 		run->change[k] = m->change[k].at;
 	}
+	if (way->cut)
+		cut_up(way, m, run);
 	run->out = way->in_place ? m->in[0].at : m->out.at;
 	run->saved = m->saved.at;
 	run->scratch = m->scratch.at;

@@ -20,6 +20,7 @@ struct oproom_way {
 	bool in_place, back_in_place;
 	uint8_t garbage; /* what memory holds before */
 	size_t shift;    /* bytes that parameters and their changes are off alignment */
+	size_t cut;      /* parameter 0 lies in pieces of so many floats; 0: in one */
 };
 
 /* What one run gave, in PLAIN order; NULL where there is nothing. */

@@ -129,6 +129,26 @@ static void check_shifted(const struct oproom *room)
 	oproom_result_free(&r);
 }
 
+/* Weights that nobody gathers, in pieces that cut rows and blocks of rows. */
+static void check_pieces(const struct oproom *room, const struct oproom_result *first)
+{
+	const size_t n = room->truth->n[TW_OP_INS];
+	const struct oproom_way way[] = {
+		{ .garbage = 0xff, .cut = n / 2 + 1 },
+		{ .garbage = 0xff, .cut = n / 7 + 1 },
+		{ .garbage = 0xff, .cut = n / 301 + 1 },
+	};
+
+	if (!(room->truth->op->traits & TW_OP_TAKES_PIECES))
+		return;
+	for (size_t k = 0; k < sizeof way / sizeof *way; k++) {
+		struct oproom_result r = oproom_run(room, &way[k]);
+
+		oproom_same_bits(room, first, &r, "weights in pieces");
+		oproom_result_free(&r);
+	}
+}
+
 static void check_site(const struct truth *t, const struct tw_op_site *site, bool all)
 {
 	struct oproom room;
@@ -139,6 +159,7 @@ static void check_site(const struct truth *t, const struct tw_op_site *site, boo
 	oproom_near_truth(&room, &r, "as usual");
 	if (all) {
 		check_ways(&room, &r);
+		check_pieces(&room, &r);
 		check_shifted(&room);
 		check_threads(&room, &r);
 		check_isas(&room, &r);

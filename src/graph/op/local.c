@@ -5,7 +5,8 @@
  * For each place the batch's windows are gathered into a matrix [batch][window] and multiplied with
  * that place's weights [filter][window].
  *
- * Scratch: windows [batch][window], values [batch][filters], scratchpad of the products. */
+ * Scratch: windows [batch][window], values [batch][filters], weights of a place that do not lie in
+ * one piece, scratchpad of the products. */
 #include "graph/op.h"
 #include "graph/op/window.h"
 
@@ -32,8 +33,8 @@ static const struct tw_option local_options[] = {
 };
 
 struct local_kernel {
-	uint32_t forward, data, weights; /* products for one place */
-	size_t values_at, pad_at;        /* in scratch */
+	uint32_t forward, data, weights;      /* products for one place */
+	size_t values_at, weights_at, pad_at; /* in scratch */
 };
 
 static struct tw_window window_of(const struct local_options *o)
@@ -139,7 +140,8 @@ static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *k
 		st = product(kit, f.batch, f.window, f.filters, by_filter, by_window, &k->data,
 			     &back);
 	k->values_at = tw_op_aligned(f.batch * f.window * sizeof(float));
-	k->pad_at = k->values_at + tw_op_aligned(f.batch * f.filters * sizeof(float));
+	k->weights_at = k->values_at + tw_op_aligned(f.batch * f.filters * sizeof(float));
+	k->pad_at = k->weights_at + tw_op_aligned(f.filters * f.window * sizeof(float));
 	need->forward = k->pad_at + ahead;
 	if (site->train)
 		need->backward = k->pad_at + back;
@@ -176,6 +178,17 @@ static void gather(const struct frame *f, size_t place, const float *x, float *w
 			 NULL);
 }
 
+/* The weights of one place. */
+static void *weights_of(const struct frame *f, const struct local_kernel *k,
+			const struct tw_op_run *run, size_t place)
+{
+	const size_t n = f->filters * f->window;
+	float *room = (float *)((char *)run->scratch + k->weights_at);
+
+	/* oneDNN's handles know no const; sources are only read */
+	return (void *)(uintptr_t)tw_op_values(run, 0, place * n, n, room);
+}
+
 static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 			      const struct tw_op_run *run)
 {
@@ -187,8 +200,7 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 	enum tw_status st = TW_OK;
 
 	for (size_t p = 0; st == TW_OK && p < f.places; p++) {
-		void *data[] = { windows, (void *)(run->parameter[0] + p * f.filters * f.window),
-				 values };
+		void *data[] = { windows, weights_of(&f, k, run, p), values };
 
 		gather(&f, p, run->in[0], windows);
 		st = tw_hand_run(run->hand, k->forward, data, (char *)run->scratch + k->pad_at);
@@ -231,7 +243,7 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 		memset(run->in_gradient[0], 0, f.batch * each * sizeof(float));
 	for (size_t p = 0; st == TW_OK && p < f.places; p++) {
 		void *change[] = { values, windows, run->change[0] + p * weights };
-		void *data[] = { values, (void *)(run->parameter[0] + p * weights), windows };
+		void *data[] = { values, NULL, windows };
 
 		pick(&f, p, run->out_gradient, values,
 		     o->bias ? run->change[1] + p * f.filters : NULL);
@@ -239,6 +251,7 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 		st = tw_hand_run(run->hand, k->weights, change, pad);
 		if (st != TW_OK || !site->wants[0])
 			continue;
+		data[1] = weights_of(&f, k, run, p);
 		st = tw_hand_run(run->hand, k->data, data, pad);
 		for (size_t b = 0; b < f.batch; b++)
 			each_tap(&f, p, NULL, windows + b * f.window,
@@ -305,7 +318,7 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 static const struct tw_op local = {
 	.name = "local",
 	.help = "like conv, but every place has its own filters: local 16 3x3",
-	.traits = TW_OP_READS_IN | TW_OP_TAKES_RELU,
+	.traits = TW_OP_READS_IN | TW_OP_TAKES_RELU | TW_OP_TAKES_PIECES,
 	.ins = 1,
 	.options = local_options,
 	.positional = 2,
