@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.h - what the files of the convolution share: its options, descriptors, and the three ways
- * to the gradient of its input. */
+/* conv.h - what the files of the convolution share: its options, descriptors, the three ways to the
+ * gradient of its input, and the second way to that of its weights. */
 #ifndef TW_GRAPH_CONV_H
 #define TW_GRAPH_CONV_H
 
@@ -39,5 +39,23 @@ enum tw_status tw_conv_data_prepare(const struct tw_op_site *site, struct tw_one
 				    size_t *scratch);
 enum tw_status tw_conv_data_run(const struct tw_op_site *site, const struct tw_conv_data *d,
 				const struct tw_op_run *run);
+
+/* May the gradient of the weights be computed as in conv_weights.c, and does it pay?  From
+ * layouts.c, too. */
+bool tw_conv_unfolds(const struct tw_op_site *site);
+
+struct tw_conv_weights {
+	uint32_t first, more;            /* products: of the first samples, of further ones */
+	uint32_t plain;                  /* reorder of their sum */
+	uint32_t samples;                /* at a time */
+	size_t sum_at, bias_at, rows_at; /* in scratch, behind the scratchpad */
+};
+
+/* *scratch becomes the bytes that a run needs. */
+enum tw_status tw_conv_weights_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
+				       const struct tw_conv_shapes *s, struct tw_conv_weights *w,
+				       size_t *scratch);
+enum tw_status tw_conv_weights_run(const struct tw_op_site *site, const struct tw_conv_weights *w,
+				   const struct tw_op_run *run);
 
 #endif

@@ -29,6 +29,15 @@
  *	        32x16x16 -> 32 3x3    2.6  3.2
  *	        64x8x8   -> 64 3x3    2.4  2.9
  *
+ * Backward by weights there, direct and unfolded (see conv_weights.c):
+ *
+ *	avx512  20x12x12 -> 50 5x5    2.5  2.1
+ *	avx2    20x12x12 -> 50 5x5    2.7  2.2
+ *	        16x32x32 -> 16 3x3    3.0  3.8
+ *	        32x16x16 -> 32 3x3    3.1  3.4
+ *	        64x8x8   -> 64 3x3    3.1  3.0
+ *	        1x28x28  -> 20 5x5    0.6  1.2
+ *
  * So BLOCK16 never pays for its narrower choice of kernels; LAST always has one that is compiled
  * for the machine, also for odd channels and groups. */
 #include "graph/layouts.h"
@@ -61,19 +70,39 @@ void tw_layout_conv(uint32_t ins, uint32_t outs, uint32_t groups, enum tw_layout
 		*in = TW_LAYOUT_PLAIN;
 }
 
+/* Are the kernels of oneDNN slow, and products not?  Those of oneDNN fill registers with channels
+ * of the input. */
+static bool odd_channels(const struct tw_op_site *site)
+{
+	const struct tw_conv_options *o = site->options;
+
+	return site->in[0].d[0] % 16 && o->filters >= 32 && o->size.h * o->size.w >= 9;
+}
+
+/* Stride 1, no groups, LAST. */
+static bool is_simple(const struct tw_op_site *site)
+{
+	const struct tw_conv_options *o = site->options;
+
+	return tw_isa() != TW_ISA_PLAIN && o->groups == 1 && o->stride.h == 1 && o->stride.w == 1 &&
+	       site->in_layout[0] == TW_LAYOUT_LAST && site->out_layout == TW_LAYOUT_LAST;
+}
+
+bool tw_conv_unfolds(const struct tw_op_site *site)
+{
+	return is_simple(site) && odd_channels(site) && site->in[0].d[0] > 1;
+}
+
 enum tw_conv_way tw_conv_way_for(const struct tw_op_site *site)
 {
 	const struct tw_conv_options *o = site->options;
 	const struct tw_shape *in = &site->in[0], *out = &site->out;
 	const bool same = in->d[1] == out->d[1] && in->d[2] == out->d[2];
 
-	if (tw_isa() == TW_ISA_PLAIN || o->groups > 1 || o->stride.h > 1 || o->stride.w > 1 ||
-	    site->in_layout[0] != TW_LAYOUT_LAST || site->out_layout != TW_LAYOUT_LAST)
+	if (!is_simple(site))
 		return TW_CONV_DIRECT;
 	if (tw_isa() == TW_ISA_AVX512 && same && in->d[0] >= 32 && in->d[0] % 16 == 0 &&
 	    o->filters >= 32)
 		return TW_CONV_TURNED;
-	if (in->d[0] % 16 && o->filters >= 32 && o->size.h * o->size.w >= 9)
-		return TW_CONV_FOLDED;
-	return TW_CONV_DIRECT;
+	return odd_channels(site) ? TW_CONV_FOLDED : TW_CONV_DIRECT;
 }

@@ -63,6 +63,20 @@ TW_CLONED(unsigned, tw_vec_add_to, (float *out, const float *x, const float *y, 
 	return (first ? TW_VEC_FIRST : 0) | (second ? TW_VEC_SECOND : 0);
 }
 
+TW_CLONED(void, tw_vec_sum_rows, (float *out, const float *x, size_t rows, size_t n),
+	  (out, x, rows, n))
+{
+	APART
+	for (size_t i = 0; i < n; i++)
+		out[i] = x[i];
+	while (--rows) {
+		x += n;
+		APART
+		for (size_t i = 0; i < n; i++)
+			out[i] += x[i];
+	}
+}
+
 TW_CLONED(void, tw_vec_axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n))
 {
 	APART

@@ -18,6 +18,8 @@ void tw_vec_add(float *y, const float *x, size_t n); /* y = y + x */
 /* out = x + y; may be one of them.  Returns which of x and y were not finite. */
 enum tw_vec_strange { TW_VEC_FIRST = 1, TW_VEC_SECOND = 2 };
 unsigned tw_vec_add_to(float *out, const float *x, const float *y, size_t n);
+/* out[i] = the sum over all rows of x[row * n + i], in order; at least one row */
+void tw_vec_sum_rows(float *out, const float *x, size_t rows, size_t n);
 void tw_vec_axpy(float *y, float a, const float *x, size_t n); /* y = fmaf(a, x, y) */
 /* out = fmaf(b, y, a * x): tw_vec_scale_to and tw_vec_axpy in one pass; out may be x or y.  Returns
  * as tw_vec_add_to. */

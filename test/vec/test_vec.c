@@ -87,6 +87,19 @@ static void check_plain_kernels(size_t n, uint64_t trial)
 		want[i] = want[i] + y[i];
 	agree("add", n);
 
+	for (size_t rows = 1; rows < 4; rows++) {
+		const size_t wide = n / rows;
+
+		begin(trial, false);
+		tw_vec_sum_rows(out, x, rows, wide);
+		for (size_t i = 0; i < wide; i++) {
+			want[i] = x[i];
+			for (size_t r = 1; r < rows; r++)
+				want[i] += x[r * wide + i];
+		}
+		agree("sum_rows", n);
+	}
+
 	begin(trial, false);
 	tw_vec_add_to(out, x, y, n);
 	for (size_t i = 0; i < n; i++)

@@ -33,6 +33,8 @@ struct conv_kernel {
 	uint32_t forward, weights;     /* primitives */
 	uint32_t order, plain;         /* reorders of weights; TW_KIT_NONE where none */
 	size_t forward_at, weights_at; /* in scratch, behind the scratchpad */
+	bool unfolds;                  /* `by_product` instead of `weights` and `plain` */
+	struct tw_conv_weights by_product;
 	struct tw_conv_data data;
 };
 
@@ -196,21 +198,36 @@ static enum tw_status add_weights(const struct tw_op_site *site, struct tw_onedn
 	return st == TW_OK ? tw_onednn_reorder(kit, &md, &s->plain, &k->plain, scratch) : st;
 }
 
+static enum tw_status prepare_weights(const struct tw_op_site *site, struct tw_onednn *kit,
+				      const struct tw_conv_shapes *s,
+				      const_dnnl_primitive_desc_t hint, struct conv_kernel *k,
+				      size_t *scratch)
+{
+	dnnl_primitive_desc_t pd;
+	size_t changes = 0, pad = 0;
+	enum tw_status st;
+
+	k->unfolds = tw_conv_unfolds(site);
+	if (k->unfolds)
+		return tw_conv_weights_prepare(site, kit, s, &k->by_product, scratch);
+	st = weights_desc(site, kit, s, hint, &pd);
+	if (st == TW_OK)
+		st = add_weights(site, kit, s, pd, k, &changes, &pad);
+	k->weights_at = tw_op_aligned(pad);
+	*scratch = k->weights_at + (k->plain == TW_KIT_NONE ? 0 : changes);
+	return st;
+}
+
 static enum tw_status prepare_backward(const struct tw_op_site *site, struct tw_onednn *kit,
 				       const struct tw_conv_shapes *s,
 				       const_dnnl_primitive_desc_t hint, struct conv_kernel *k,
 				       size_t *bytes)
 {
-	dnnl_primitive_desc_t pd;
-	size_t changes = 0, scratch = 0, data = 0;
-	enum tw_status st = weights_desc(site, kit, s, hint, &pd);
+	size_t scratch = 0, data = 0;
+	enum tw_status st = prepare_weights(site, kit, s, hint, k, &scratch);
 
-	if (st == TW_OK)
-		st = add_weights(site, kit, s, pd, k, &changes, &scratch);
 	if (st == TW_OK && site->wants[0])
 		st = tw_conv_data_prepare(site, kit, s, hint, &k->data, &data);
-	k->weights_at = tw_op_aligned(scratch);
-	scratch = k->weights_at + (k->plain == TW_KIT_NONE ? 0 : changes);
 	*bytes = scratch > data ? scratch : data; /* one after the other */
 	return st;
 }
@@ -281,7 +298,8 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 			       const struct tw_op_run *run)
 {
 	const struct conv_kernel *k = kernel;
-	const enum tw_status st = run_weights(k, run);
+	const enum tw_status st =
+		k->unfolds ? tw_conv_weights_run(site, &k->by_product, run) : run_weights(k, run);
 
 	return st == TW_OK && site->wants[0] ? tw_conv_data_run(site, &k->data, run) : st;
 }
@@ -348,6 +366,7 @@ static const struct tw_op_sample samples[] = {
 	{ "33 3 pad 1", { 3, { 18, 3, 2 } }, 2 },
 	{ "32 2x5 pad 0x2", { 3, { 3, 3, 4 } }, 2 },
 	{ "4 3x1 pad 2x0", { 3, { 2, 4, 3 } }, 2 },
+	{ "32 3 pad 2 bias false", { 3, { 5, 3, 2 } }, 10 }, /* unfolded in several steps */
 	{ NULL },
 };
 

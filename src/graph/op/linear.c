@@ -18,6 +18,7 @@
  * Scratch of forward: scratchpad, rows of the weights that do not lie in one piece, their products. */
 #include "graph/linear_back.h"
 #include "vec/clone.h"
+#include "vec/vec.h"
 
 struct linear_options {
 	uint32_t outputs;
@@ -95,17 +96,6 @@ TW_CLONED_STATIC(void, biased,
 		}
 }
 
-TW_CLONED_STATIC(void, column_sums,
-		 (float *restrict out, const float *restrict g, size_t lines, size_t n),
-		 (out, g, lines, n))
-{
-	for (size_t i = 0; i < n; i++)
-		out[i] = g[i];
-	for (size_t r = 1; r < lines; r++)
-		for (size_t i = 0; i < n; i++)
-			out[i] += g[r * n + i];
-}
-
 /* The product with so many rows of the weights. */
 static enum tw_status some_rows(const struct tw_op_site *site, struct tw_onednn *kit, uint32_t rows,
 				uint32_t *id, size_t *pad)
@@ -181,7 +171,7 @@ static enum tw_status linear_backward(const struct tw_op_site *site, const void 
 	const struct linear_kernel *l = kernel;
 
 	if (with_bias(site))
-		column_sums(run->change[1], run->out_gradient, site->batch, site->out.d[0]);
+		tw_vec_sum_rows(run->change[1], run->out_gradient, site->batch, site->out.d[0]);
 	return tw_linear_back_run(site, &l->back, run);
 }
 
