@@ -15,7 +15,8 @@
  * With AVX-512, products whose rows do not lie together are slower (70 to 86), so those of some
  * rows are made beside the output, and the pass that adds the bias moves them.
  *
- * Scratch of forward: scratchpad, rows of the weights that do not lie in one piece, their products. */
+ * Scratch of forward: scratchpad, rows of the weights that do not lie in one piece, their
+ * products. */
 #include "graph/linear_back.h"
 #include "vec/clone.h"
 #include "vec/vec.h"
