@@ -96,7 +96,7 @@ static size_t list_vectors(const struct slice *s, struct tw_array *list)
 
 	for (uint32_t k = 1; k < v->count; k++) {
 		snprintf(name, sizeof name, "vector.%u", k);
-		list[count++] = floats(s, name, v->at[k]);
+		list[count++] = floats(s, name, tw_block_floats(v->at[k]));
 	}
 	if (v->count)
 		list[count++] = bytes_of(lists_name, &v->number, sizeof v->number);
@@ -308,7 +308,7 @@ static enum tw_status restore_vectors(struct slice *s, const struct listed *l)
 		return TW_OK;
 	for (uint32_t k = 1; k < count && st == TW_OK; k++) {
 		snprintf(name, sizeof name, "vector.%u", k);
-		st = restore_floats(s, l, name, l->look ? NULL : v->at[k]);
+		st = restore_floats(s, l, name, l->look ? NULL : tw_block_floats(v->at[k]));
 	}
 	return st == TW_OK ? restore_bytes(l, lists_name, &v->number, sizeof v->number) : st;
 }

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define PART 2048 /* floats: all vectors of a list stay in the cache from command to command */
-
 /* sum = [sum +] weight * g */
 TW_CLONED_STATIC(void, add_portion,
 		 (double *sum, double weight, const float *g, size_t n, bool first),
@@ -26,44 +24,32 @@ TW_CLONED_STATIC(void, add_portion,
 		sum[i] += weight * (double)g[i];
 }
 
-TW_CLONED_STATIC(void, take_mean, (float *out, const double *sum, double share, size_t n),
-		 (out, sum, share, n))
-{
-#pragma GCC ivdep
-	for (size_t i = 0; i < n; i++)
-		out[i] = (float)(sum[i] * share);
-}
-
-TW_CLONED_STATIC(void, multiply, (float *out, const float *a, const float *b, size_t n),
-		 (out, a, b, n))
-{
-#pragma GCC ivdep
-	for (size_t i = 0; i < n; i++)
-		out[i] = a[i] * b[i];
-}
-
 /* --- memory --------------------------------------------------------------------------------- */
 
 enum tw_status tw_vectors_init(struct slice *s)
 {
 	const struct tw_optimising *o = &s->plan->optimising;
 	struct slice_vectors *v = &s->vectors;
-	const size_t bytes = s->n ? s->n * sizeof(float) : 1;
 
 	if (!tw_plan_optimises(s->plan))
 		return TW_OK;
 	v->count = tw_descent_vectors(o->method, o->options);
 	v->room = tw_descent_commands(o->method, o->options);
 	v->portions = tw_plan_portions(s->plan);
-	v->at = tw_heap_zeros(s->heap, v->count * sizeof *v->at);
+	v->at = tw_heap_zeros(s->heap, (v->count + v->room) * sizeof *v->at);
+	v->next = tw_heap_zeros(s->heap, v->count * sizeof *v->next);
+	v->step = tw_heap_zeros(s->heap, v->room * sizeof *v->step);
 	v->result = tw_heap_zeros(s->heap, v->room * sizeof *v->result);
+	v->lanes = tw_heap_zeros(s->heap, v->room * sizeof *v->lanes);
 	v->portion = tw_heap_zeros(s->heap, v->portions * sizeof *v->portion);
-	v->sum = tw_heap_zeros(s->heap, 2 * bytes);
-	if (!v->at || !v->result || !v->portion || !v->sum)
+	v->sum = tw_heap_zeros(s->heap, s->n ? s->n * sizeof *v->sum : 1);
+	if (!v->at || !v->next || !v->step || !v->result || !v->lanes || !v->portion || !v->sum)
 		return TW_NO_MEMORY;
-	for (uint32_t k = 1; k < v->count; k++)
-		if (!(v->at[k] = tw_heap_zeros(s->heap, bytes)))
+	for (uint32_t k = 1; k < v->count; k++) {
+		if (!(v->at[k] = tw_pool_take(s->pool)))
 			return TW_NO_MEMORY;
+		memset(v->at[k]->data, 0, v->at[k]->bytes);
+	}
 	return TW_OK;
 }
 
@@ -84,9 +70,12 @@ void tw_vectors_release(struct slice *s)
 
 	forget_portions(v);
 	for (uint32_t k = 1; v->at && k < v->count; k++)
-		s->heap->put(s->heap, v->at[k]);
+		tw_block_drop(v->at[k]);
 	s->heap->put(s->heap, v->at);
+	s->heap->put(s->heap, v->next);
+	s->heap->put(s->heap, v->step);
 	s->heap->put(s->heap, v->result);
+	s->heap->put(s->heap, v->lanes);
 	s->heap->put(s->heap, v->portion);
 	s->heap->put(s->heap, v->sum);
 	*v = (struct slice_vectors){ .at = NULL };
@@ -94,27 +83,9 @@ void tw_vectors_release(struct slice *s)
 
 /* --- lists ---------------------------------------------------------------------------------- */
 
-static bool reads(const struct tw_command *c, uint32_t vector)
-{
-	switch (c->kind) {
-	case TW_COMMAND_COPY:
-		return c->a == vector;
-	case TW_COMMAND_SCALE:
-		return c->to == vector;
-	case TW_COMMAND_AXPY:
-		return c->to == vector || c->a == vector;
-	case TW_COMMAND_MULTIPLY:
-	case TW_COMMAND_DOT:
-		return c->a == vector || c->b == vector;
-	default:
-		return false;
-	}
-}
-
 bool tw_vectors_valid(const struct slice *s, const struct tw_command *list, size_t count)
 {
 	const struct slice_vectors *v = &s->vectors;
-	size_t results = 0;
 
 	for (size_t k = 0; k < count; k++) {
 		const struct tw_command *c = &list[k];
@@ -127,19 +98,120 @@ bool tw_vectors_valid(const struct slice *s, const struct tw_command *list, size
 			return false;
 		if (c->kind == TW_COMMAND_GATHER && (!v->open || v->folded < v->portions))
 			return false;
-		results += tw_command_results(c);
 	}
-	return results <= v->room;
+	return count <= v->room;
 }
 
-/* Does the list need what vector 0 was before it writes it? */
-static bool starts_from_point(const struct tw_command *list, size_t count)
+/* --- a list as steps ------------------------------------------------------------------------ */
+
+static uint32_t times_in(struct tw_block *const *list, uint32_t count, const struct tw_block *b)
 {
-	for (size_t k = 0; k < count; k++) {
-		if (reads(&list[k], TW_VECTOR_POINT))
-			return true;
-		if (tw_command_writes(&list[k]) && list[k].to == TW_VECTOR_POINT)
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < count; k++)
+		n += list[k] == b;
+	return n;
+}
+
+/* Is the block of no vector after the steps so far, and held by nobody else? */
+static bool is_free(const struct slice_vectors *v, uint32_t held, struct tw_block *b)
+{
+	return !times_in(v->next, v->count, b) &&
+	       atomic_load_explicit(&b->refs, memory_order_acquire) == times_in(v->at, held, b);
+}
+
+/* A block that the next step may write for vector k; its own if it has one alone.  `held` blocks
+ * of `at` are there before the list, or taken for it.  NULL without memory. */
+static struct tw_block *place(struct slice *s, uint32_t k, uint32_t *held)
+{
+	struct slice_vectors *v = &s->vectors;
+	struct tw_block *own = v->next[k], *b = NULL;
+
+	v->next[k] = NULL;
+	tw_block_drop(own); /* `at` holds it, too */
+	if (is_free(v, *held, own))
+		b = own;
+	for (uint32_t j = 0; !b && j < *held; j++)
+		if (is_free(v, *held, v->at[j]))
+			b = v->at[j];
+	if (!b && (b = tw_pool_take(s->pool)))
+		v->at[(*held)++] = b;
+	v->next[k] = tw_block_keep(b);
+	return b;
+}
+
+static void rename_vector(struct slice_vectors *v, uint32_t to, uint32_t from)
+{
+	struct tw_block *before = v->next[to];
+
+	v->next[to] = tw_block_keep(v->next[from]);
+	tw_block_drop(before);
+}
+
+/* Has no step touched it so far? */
+static bool is_new(const struct slice_vectors *v, const void *memory)
+{
+	for (uint32_t k = 0; k < v->steps; k++)
+		if (v->step[k].to == memory || v->step[k].a == memory || v->step[k].b == memory)
 			return false;
+	return memory != NULL;
+}
+
+/* Does the command read these of its vectors? */
+static bool reads_to(const struct tw_command *c)
+{
+	return c->kind == TW_COMMAND_SCALE || c->kind == TW_COMMAND_AXPY;
+}
+
+static bool reads_b(const struct tw_command *c)
+{
+	return c->kind == TW_COMMAND_MULTIPLY || c->kind == TW_COMMAND_DOT;
+}
+
+static bool reads_a(const struct tw_command *c)
+{
+	return c->kind == TW_COMMAND_AXPY || reads_b(c);
+}
+
+/* False without memory. */
+static bool add_step(struct slice *s, const struct tw_command *c, uint32_t result, uint32_t *held)
+{
+	struct slice_vectors *v = &s->vectors;
+	struct slice_step step = { .kind = c->kind, .result = result, .x = c->x };
+	struct tw_block *to;
+
+	/* y = x y + ... reads what the vector was, wherever it goes */
+	if (reads_to(c))
+		step.b = tw_block_floats(v->next[c->to]);
+	if (reads_a(c))
+		step.a = tw_block_floats(v->next[c->a]);
+	if (reads_b(c))
+		step.b = tw_block_floats(v->next[c->b]);
+	if (tw_command_writes(c)) {
+		if (!(to = place(s, c->to, held)))
+			return false;
+		step.to = tw_block_floats(to);
+	}
+	step.brings = is_new(v, step.a) + (step.b != step.a && is_new(v, step.b)) +
+		      (step.to != step.a && step.to != step.b && is_new(v, step.to));
+	v->step[v->steps++] = step;
+	return true;
+}
+
+/* (5): fill `step` and `next`.  False without memory. */
+static bool plan_list(struct slice *s, const struct tw_command *list, size_t count, uint32_t *held)
+{
+	struct slice_vectors *v = &s->vectors;
+	uint32_t result = 0;
+
+	v->steps = 0;
+	for (size_t k = 0; k < count; k++) {
+		if (list[k].kind == TW_COMMAND_COPY)
+			rename_vector(v, list[k].to, list[k].a);
+		else if (list[k].kind != TW_COMMAND_EVALUATE &&
+			 !add_step(s, &list[k], result, held))
+			return false;
+		result += tw_command_results(&list[k]);
 	}
 	return true;
 }
@@ -150,40 +222,6 @@ static bool writes_point(const struct tw_command *list, size_t count)
 		if (tw_command_writes(&list[k]) && list[k].to == TW_VECTOR_POINT)
 			return true;
 	return false;
-}
-
-/* One command on n elements from `from` on. */
-static double carry_out(const struct slice *s, const struct tw_command *c, float *point,
-			size_t from, size_t n)
-{
-	const struct slice_vectors *v = &s->vectors;
-	float *to = (c->to ? v->at[c->to] : point) + from;
-	const float *a = (c->a ? v->at[c->a] : point) + from;
-	const float *b = (c->b ? v->at[c->b] : point) + from;
-
-	switch (c->kind) {
-	case TW_COMMAND_COPY:
-		tw_vec_copy(to, a, n);
-		break;
-	case TW_COMMAND_FILL:
-		tw_vec_fill(to, (float)c->x, n);
-		break;
-	case TW_COMMAND_SCALE:
-		tw_vec_scale(to, (float)c->x, n);
-		break;
-	case TW_COMMAND_AXPY:
-		tw_vec_axpy(to, (float)c->x, a, n);
-		break;
-	case TW_COMMAND_MULTIPLY:
-		multiply(to, a, b, n);
-		break;
-	case TW_COMMAND_GATHER:
-		take_mean(to, v->sum + from, 1 / (double)s->plan->optimising.batch, n);
-		break;
-	default:
-		return tw_vec_dot(a, b, n);
-	}
-	return 0;
 }
 
 /* The losses came with every slice: the first one tells them for all. */
@@ -200,33 +238,31 @@ enum tw_status tw_vectors_run(struct slice *s, const struct tw_command *list, si
 			      uint64_t number)
 {
 	struct slice_vectors *v = &s->vectors;
-	const bool writes = writes_point(list, count);
-	const bool starts = writes && starts_from_point(list, count);
-	struct tw_block *next = writes ? tw_pool_take(s->pool) : tw_block_keep(s->w);
-	float *point;
+	uint32_t held = v->count;
+	bool planned;
 
-	if (!next)
-		return TW_NO_MEMORY;
-	point = tw_block_floats(next);
-	v->number = number;
-	v->results = 0;
-	memset(v->result, 0, v->room * sizeof *v->result);
-	for (size_t from = 0; from < s->n; from += PART) {
-		const size_t n = s->n - from < PART ? s->n - from : PART;
-		uint32_t result = 0;
+	v->at[TW_VECTOR_POINT] = s->w;
+	for (uint32_t k = 0; k < v->count; k++)
+		v->next[k] = tw_block_keep(v->at[k]);
+	planned = plan_list(s, list, count, &held);
+	if (planned) {
+		const struct slice_steps all = { .step = v->step,
+						 .count = v->steps,
+						 .results = v->room,
+						 .sum = v->sum,
+						 .share = 1 / (double)s->plan->optimising.batch };
 
-		if (starts)
-			tw_vec_copy(point + from, tw_block_floats(s->w) + from, n);
-		for (size_t k = 0; k < count; k++) {
-			if (list[k].kind == TW_COMMAND_EVALUATE)
-				continue;
-			if (list[k].kind == TW_COMMAND_DOT)
-				v->result[result] += carry_out(s, &list[k], point, from, n);
-			else
-				carry_out(s, &list[k], point, from, n);
-			result += tw_command_results(&list[k]);
-		}
+		v->number = number;
+		v->results = 0;
+		memset(v->result, 0, v->room * sizeof *v->result);
+		tw_steps_run(&all, s->n, v->lanes, v->result);
 	}
+	for (uint32_t k = 0; k < held; k++)
+		tw_block_drop(planned || k >= v->count ? v->at[k] : v->next[k]);
+	if (!planned)
+		return TW_NO_MEMORY;
+	memcpy(v->at, v->next, v->count * sizeof *v->at);
+	s->w = v->at[TW_VECTOR_POINT];
 	for (size_t k = 0; k < count; k++) {
 		if (list[k].kind == TW_COMMAND_GATHER) {
 			v->result[v->results] = mean_loss(s);
@@ -234,9 +270,7 @@ enum tw_status tw_vectors_run(struct slice *s, const struct tw_command *list, si
 		}
 		v->results += tw_command_results(&list[k]);
 	}
-	tw_block_drop(s->w);
-	s->w = next;
-	if (writes) { /* (1) */
+	if (writes_point(list, count)) { /* (1) */
 		tw_slice_hide(s);
 		s->version.n++;
 	}

@@ -7,6 +7,9 @@
  *  (3) portions are added in the order of their numbers, in double, so the sum has the same bits
  *      whoever computed them and whenever they came.  Those that come before their turn wait.
  *  (4) a portion is in the sum at most once; a value that is not finite makes the result NAN.
+ *  (5) vectors are blocks of the slice's pool.  A copy is another reference, and who writes a vector
+ *      that others share, or somebody reads, writes another block: so a list has no pass that only
+ *      copies.
  *
  * A slice of another plan has none of this, and nothing here does anything then. */
 #ifndef TW_NODE_SLICE_VECTORS_H
@@ -14,6 +17,7 @@
 
 #include "actor/message.h"
 #include "base/command.h"
+#include "node/slice_steps.h"
 
 struct slice;
 
@@ -26,9 +30,14 @@ struct slice_portion {
 };
 
 struct slice_vectors {
-	float **at;      /* vector k, from 1 on; NULL: the plan has none */
-	uint32_t count;  /* vector 0 included */
-	uint64_t number; /* (2) */
+	struct tw_block **at; /* vector k, from 1 on (5); NULL: the plan has none */
+	uint32_t count;       /* vector 0 included */
+	uint64_t number;      /* (2) */
+	/* the list that is carried out: what vectors are after it, and what is done */
+	struct tw_block **next;
+	struct slice_step *step;
+	uint32_t steps;
+	double (*lanes)[TW_STEP_LANES];
 	double *result;
 	uint32_t results, room; /* of the last list; the most that are kept */
 	/* the evaluation */
