@@ -10,8 +10,11 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RUNS_MAX   1000 /* of one file */
@@ -20,15 +23,25 @@
 
 /* --- the file ------------------------------------------------------------------------------- */
 
-static bool put_run(FILE *f, const json_t *result)
+/* Where it runs. */
+static json_t *machine(void)
 {
-	json_t *run = json_object();
-	char cpu[120], *line;
-	bool done;
+	char cpu[120];
 
 	tw_cpu_name(cpu, sizeof cpu);
-	json_object_set_new(run, "cpu", json_string(cpu));
-	json_object_set_new(run, "cores", json_integer(tw_cores()));
+	return json_pack("{s:s, s:I}", "cpu", cpu, "cores", (json_int_t)tw_cores());
+}
+
+static bool put_run(FILE *f, const json_t *result)
+{
+	const time_t now = time(NULL);
+	json_t *run = machine();
+	char *line, when[40];
+	struct tm t;
+	bool done;
+
+	if (gmtime_r(&now, &t) && strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t))
+		json_object_set_new(run, "measured", json_string(when));
 	json_object_update_missing(run, (json_t *)(uintptr_t)result);
 	line = tw_json_line(run);
 	json_decref(run);
@@ -57,6 +70,21 @@ enum tw_status tw_bench_save(const char *path, const json_t *results, struct tw_
 			      path, tw_cause(errno));
 }
 
+/* Cases with a name and a value each. */
+static bool is_run(const json_t *run)
+{
+	const json_t *cases = json_object_get(run, "cases"), *c;
+	size_t k;
+
+	json_array_foreach(cases, k, c)
+	{
+		if (!json_is_string(json_object_get(c, "name")) ||
+		    !json_is_number(json_object_get(c, "value")))
+			return false;
+	}
+	return json_is_array(cases);
+}
+
 static enum tw_status read_runs(FILE *f, const char *path, json_t *runs, struct tw_error *why)
 {
 	char *line = NULL;
@@ -67,7 +95,7 @@ static enum tw_status read_runs(FILE *f, const char *path, json_t *runs, struct 
 		json_t *run = json_loads(line, 0, NULL);
 
 		number++;
-		if (!json_is_array(json_object_get(run, "cases")) || number > RUNS_MAX) {
+		if (!is_run(run) || number > RUNS_MAX) {
 			json_decref(run);
 			status = tw_fail(why, TW_BAD_INPUT,
 					 "--against: %s:%zu: needs one run of `thalweg bench "
@@ -256,4 +284,99 @@ enum tw_status tw_bench_against(const json_t *saved, const json_t *results, json
 	free(list);
 	*out = rows;
 	return TW_OK;
+}
+
+/* --- what to know of such a comparison ------------------------------------------------------ */
+
+static enum tw_status say(json_t *notes, struct tw_error *why, const char *format, ...)
+{
+	char text[600];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (json_array_append_new(notes, json_string(text)))
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the notes");
+	return TW_OK;
+}
+
+/* "AMD EPYC, 2 cores, avx2" */
+static void describe(const json_t *machine, const json_t *run, char *out, size_t room)
+{
+	const char *cpu = json_string_value(json_object_get(machine, "cpu"));
+	const char *isa = json_string_value(json_object_get(run, "isa"));
+
+	snprintf(out, room, "%s, %lld cores, %s", cpu ? cpu : "a CPU that was not named",
+		 (long long)json_integer_value(json_object_get(machine, "cores")),
+		 isa ? isa : "unknown instructions");
+}
+
+static enum tw_status say_machine(const json_t *saved, const json_t *result, json_t *notes,
+				  struct tw_error *why)
+{
+	char here[250], there[250], other[250] = "";
+	json_t *this = machine();
+	const json_t *run;
+	size_t k, count = 0;
+
+	describe(this, result, here, sizeof here);
+	json_decref(this);
+	json_array_foreach(saved, k, run)
+	{
+		describe(run, run, there, sizeof there);
+		if (strcmp(here, there) == 0)
+			continue;
+		memcpy(other, there, sizeof other);
+		count++;
+	}
+	if (!count)
+		return TW_OK;
+	return say(notes, why,
+		   "%zu of %zu saved runs are of another machine (%s; this one: %s): a difference "
+		   "may come from that",
+		   count, json_array_size(saved), other, here);
+}
+
+static enum tw_status say_missing(const json_t *saved, const json_t *result, json_t *notes,
+				  struct tw_error *why)
+{
+	const json_t *cases = json_object_get(result, "cases"), *c, *run;
+	size_t k, r, missing = 0, used = 0;
+	char names[200] = "";
+	bool all = true;
+
+	json_array_foreach(cases, k, c)
+	{
+		const char *name = json_string_value(json_object_get(c, "name"));
+		bool there = false;
+
+		json_array_foreach(saved, r, run)
+		{
+			there = there || case_of(run, name);
+		}
+		if (there)
+			continue;
+		missing++;
+		all = all && used + strlen(name) + 3 < sizeof names;
+		if (all)
+			used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+						 used ? ", " : "", name);
+	}
+	if (!missing)
+		return TW_OK;
+	if (missing == json_array_size(cases))
+		return say(notes, why,
+			   "nothing was compared: the saved runs have none of the cases of this "
+			   "bench; save runs of the same one");
+	return say(notes, why, "%zu case%s of this bench %s not in the saved runs: %s%s", missing,
+		   missing == 1 ? "" : "s", missing == 1 ? "is" : "are", names, all ? "" : " ...");
+}
+
+enum tw_status tw_bench_against_notes(const json_t *saved, const json_t *result, json_t *notes,
+				      struct tw_error *why)
+{
+	const enum tw_status status = say_machine(saved, result, notes, why);
+
+	return status == TW_OK ? say_missing(saved, result, notes, why) : status;
 }

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* Append each result of tw_bench_run in the array as a line, with the CPU and its cores.
+/* Append each result of tw_bench_run in the array as a line, with the CPU, its cores and the time.
  * A file that cannot be written is TW_BAD_INPUT; with an empty array that is all that is tried. */
 enum tw_status tw_bench_save(const char *path, const json_t *results, struct tw_error *why);
 /* All runs in the file; the caller's reference.  TW_BAD_INPUT with file and line where it cannot be
@@ -24,5 +24,9 @@ enum tw_status tw_bench_medians(const json_t *results, json_t **out, struct tw_e
  * The verdict is "higher", "lower", "within noise" or "unknown". */
 enum tw_status tw_bench_against(const json_t *saved, const json_t *results, json_t **out,
 				struct tw_error *why);
+/* Sentences that belong to it, appended to the notes: saved runs of another CPU or instruction set,
+ * cases of the result that they do not have. */
+enum tw_status tw_bench_against_notes(const json_t *saved, const json_t *result, json_t *notes,
+				      struct tw_error *why);
 
 #endif

@@ -267,8 +267,8 @@ static enum tw_status check_crowd(const struct local *l, struct tw_error *why)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "cluster.workers, cluster.servers: %zu processes are more than "
 			       "--processes starts on one machine; use %u at most, or `thalweg "
-			       "sim`, which takes up to 100000 workers",
-			       child_count(l), TW_CROWD_PROCESSES);
+			       "sim`, which takes up to %u workers",
+			       child_count(l), TW_CROWD_PROCESSES, TW_CROWD_SIM);
 	if (tw_oversubscribed((uint32_t)l->workers, "processes", crowd, sizeof crowd))
 		tw_log_line(l->call->log, TW_WARNING, "", "cluster.workers: %s", crowd);
 	return TW_OK;

@@ -19,7 +19,7 @@ struct tw_array {
 	const void *at; /* in the packed block after unpacking */
 };
 
-#define TW_PART_ARRAYS_MAX 100000
+#define TW_PART_ARRAYS_MAX 400000 /* one for each worker, and some more */
 
 /* A new block with copies of the arrays; NULL without memory. */
 struct tw_block *tw_part_pack(struct tw_heap *heap, const struct tw_array *arrays, size_t count);

@@ -229,8 +229,8 @@ static enum tw_status check_cluster(const struct tw_job *job, struct tw_error *w
 	if (job->world == TW_WORLD_THREADS && c->workers > TW_CROWD_THREADS)
 		return tw_job_refuse(job, why, "cluster.workers",
 				     "one process cannot run %u workers as threads; use 1 to %u, "
-				     "or `thalweg sim`, which takes up to 100000 workers",
-				     c->workers, TW_CROWD_THREADS);
+				     "or `thalweg sim`, which takes up to %u workers",
+				     c->workers, TW_CROWD_THREADS, TW_CROWD_SIM);
 	if (c->min > c->workers)
 		return tw_job_refuse(job, why, "cluster.min",
 				     "%u is more than cluster.workers, which is %u; use 1 to %u",

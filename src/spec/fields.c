@@ -3,6 +3,7 @@
 #include "spec/field.h"
 
 #include "spec/optimiser.h"
+#include "spec/oversubscription.h"
 #include "spec/registries.h"
 
 #include <math.h>
@@ -222,9 +223,9 @@ const struct tw_option *const tw_schedule_rows[] = {
 
 #define C struct tw_job_cluster
 const struct tw_option tw_cluster_rows[] = {
-	TW_OPTION(C, workers, TW_U32, "2", "workers", 1, 100000,
+	TW_OPTION(C, workers, TW_U32, "2", "workers", 1, TW_CROWD_SIM,
 		  "number of workers; as threads of one process, at most 4096", .example = "4"),
-	TW_OPTION(C, min, TW_U32, "1", "workers", 1, 100000,
+	TW_OPTION(C, min, TW_U32, "1", "workers", 1, TW_CROWD_SIM,
 		  "the run pauses while it has fewer workers than this", .example = "2"),
 	TW_OPTION(C, wait, TW_TIME, "60s", NULL, 0, 3.2e18,
 		  "how long to wait for all workers to join, and in a pause for at least min of "

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_bench.c - what the benches share, and the shape of what they say. */
 #include "bench/bench.h"
+#include "bench/cases.h"
 #include "bench/null_engine.h"
 #include "strategy/codec.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,6 +95,31 @@ static void the_idle_engine_costs_nothing_twice(void **state)
 	free(e);
 }
 
+/* Sizes up to 10,000: workers, and parameters. */
+static void growth_has_time_and_memory_of_every_size(void **state)
+{
+	static const char *const names[] = { "growth-workers-100", "growth-workers-1000",
+					     "growth-workers-10000", "growth-parameters-1e4" };
+	json_t *r =
+		bench_result(&tw_bench_growth, (struct tw_bench_how){ .rounds = 1, .size = 10000 });
+
+	assert_int_equal(json_array_size(json_object_get(r, "cases")), 4);
+	for (size_t k = 0; k < 4; k++) {
+		const json_t *c = get(r, names[k]);
+
+		assert_true(field(c, "value") > 0.0 && field(c, "value") < 10.0);
+		assert_true(field(c, "bytes") > 1e6);
+		if (k < 3)
+			assert_true(fabs(field(c, "workers") * field(c, "bytes_per_worker") -
+					 field(c, "bytes")) < 1.0);
+	}
+	assert_true(field(get(r, names[1]), "ratio") == 1.0); /* it is the floor */
+	assert_true(field(get(r, names[2]), "bytes") > field(get(r, names[0]), "bytes"));
+	assert_true(field(get(r, names[3]), "parameters") == 9706.0);
+	json_decref(r);
+	no_child_is_left();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -100,6 +127,7 @@ int main(void)
 		cmocka_unit_test(a_ratio_is_value_over_floor),
 		cmocka_unit_test(every_codec_is_measured),
 		cmocka_unit_test(the_idle_engine_costs_nothing_twice),
+		cmocka_unit_test(growth_has_time_and_memory_of_every_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

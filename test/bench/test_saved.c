@@ -63,8 +63,10 @@ static void what_is_saved_comes_back(void **state)
 
 		assert_true(json_integer_value(json_object_get(run, "cores")) >= 1);
 		assert_true(*json_string_value(json_object_get(run, "cpu")));
+		assert_int_equal(strlen(json_string_value(json_object_get(run, "measured"))), 20);
 		json_object_del(run, "cores");
 		json_object_del(run, "cpu");
+		json_object_del(run, "measured");
 		assert_true(
 			json_equal(run, k < 2 ? json_array_get(two, k) : json_array_get(one, 0)));
 	}
@@ -75,9 +77,15 @@ static void what_is_saved_comes_back(void **state)
 
 static void bad_files_are_refused(void **state)
 {
-	static const char *const lines[] = {
-		"nonsense\n", "{}\n", "[1]\n", "{\"cases\": 7}\n", "{\"cases\": []}\n\n", "\0"
-	};
+	static const char *const lines[] = { "nonsense\n",
+					     "{}\n",
+					     "[1]\n",
+					     "{\"cases\": 7}\n",
+					     "{\"cases\": []}\n\n",
+					     "{\"cases\": [7]}\n",
+					     "{\"cases\": [{\"name\": \"x\"}]}\n",
+					     "{\"cases\": [{\"name\": 3, \"value\": 1}]}\n",
+					     "\0" };
 	const char *path = path_of("bad.jsonl");
 	struct tw_error why = { .status = TW_OK };
 	json_t *none = json_array(), *back;
@@ -146,6 +154,45 @@ static void an_interval_by_hand(void **state)
 	json_decref(now);
 }
 
+static const char *note(const json_t *notes, size_t k)
+{
+	return json_string_value(json_array_get(notes, k));
+}
+
+/* Runs of this machine need no note; those of others, and cases that are missing, do. */
+static void what_is_not_alike_is_said(void **state)
+{
+	const char *path = path_of("alike.jsonl");
+	struct tw_error why = { .status = TW_OK };
+	json_t *one = json_pack("[o]", result(5, 2)), *now = json_array_get(one, 0);
+	json_t *saved = NULL, *notes = json_array(), *c;
+
+	assert_int_equal(tw_bench_save(path, one, &why), TW_OK);
+	assert_int_equal(tw_bench_save(path, one, &why), TW_OK);
+	assert_int_equal(tw_bench_saved(path, &saved, &why), TW_OK);
+	assert_int_equal(tw_bench_against_notes(saved, now, notes, &why), TW_OK);
+	assert_int_equal(json_array_size(notes), 0);
+	json_object_set_new(json_array_get(saved, 1), "isa", json_string("avx512"));
+	assert_int_equal(tw_bench_against_notes(saved, now, notes, &why), TW_OK);
+	assert_int_equal(json_array_size(notes), 1);
+	assert_non_null(strstr(note(notes, 0), "1 of 2 saved runs are of another machine"));
+	assert_non_null(strstr(note(notes, 0), "avx512; this one"));
+	json_object_set_new(json_array_get(saved, 1), "isa", json_string("avx2"));
+	c = json_pack("{s:s, s:f}", "name", "new", "value", 1.0);
+	json_array_append(json_object_get(now, "cases"), c);
+	assert_int_equal(tw_bench_against_notes(saved, now, notes, &why), TW_OK);
+	assert_non_null(
+		strstr(note(notes, 1), "1 case of this bench is not in the saved runs: new"));
+	json_array_remove(json_object_get(now, "cases"), 0);
+	assert_int_equal(tw_bench_against_notes(saved, now, notes, &why), TW_OK);
+	assert_non_null(strstr(note(notes, 2), "nothing was compared"));
+	assert_int_equal(json_array_size(notes), 3);
+	json_decref(c);
+	json_decref(notes);
+	json_decref(saved);
+	json_decref(one);
+}
+
 static json_t *draw_runs(uint64_t seed, uint64_t from, size_t n, double times)
 {
 	const struct tw_rng r = tw_rng_make(seed, TW_RNG_TEST);
@@ -185,8 +232,11 @@ static void verdicts_on_drawn_runs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_saved_comes_back), cmocka_unit_test(bad_files_are_refused),
-		cmocka_unit_test(medians_of_several),       cmocka_unit_test(an_interval_by_hand),
+		cmocka_unit_test(what_is_saved_comes_back),
+		cmocka_unit_test(bad_files_are_refused),
+		cmocka_unit_test(medians_of_several),
+		cmocka_unit_test(an_interval_by_hand),
+		cmocka_unit_test(what_is_not_alike_is_said),
 		cmocka_unit_test(verdicts_on_drawn_runs),
 	};
 

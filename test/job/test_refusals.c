@@ -78,7 +78,7 @@ static const struct refused cases[] = {
 	  0,
 	  0,
 	  SIM,
-	  { "job.yaml:3: strategy.collect: needs a whole number from 1 to 100000, not 'x'" } },
+	  { "job.yaml:3: strategy.collect: needs a whole number from 1 to 300000, not 'x'" } },
 	{ SMALL "strategy:\n  gate: softsync\n  collect: 9\ncluster: {workers: 8}\n",
 	  0,
 	  0,

@@ -102,6 +102,8 @@ static enum tw_status report(const struct bench_flags *f, const json_t *saved,
 	if (status == TW_OK && saved)
 		status = tw_bench_against(saved, results, &rows, why);
 	if (status == TW_OK && rows)
+		status = tw_bench_against_notes(saved, all, json_object_get(all, "notes"), why);
+	if (status == TW_OK && rows)
 		json_object_set(all, "against", rows);
 	if (status == TW_OK && f->json) {
 		tw_print_json(all);
@@ -223,6 +225,7 @@ static const struct tw_example examples[] = {
 	  "two stages in two processes, against a bare socket and against one process" },
 	{ "thalweg bench connections", "500 and 2,000 worker processes on one server" },
 	{ "thalweg bench codec --isa avx2", "encode and decode as on a machine without AVX-512" },
+	{ "thalweg bench growth", "how time and memory grow with workers and with parameters" },
 	{ "thalweg bench compute", "a training step of five networks, compared with PyTorch" },
 	{ "thalweg bench compute --repeat 3 --save before.jsonl",
 	  "keep three runs of a build, to compare another one with" },
@@ -235,7 +238,7 @@ const struct tw_verb tw_verb_bench = {
 	.name = "bench",
 	.words = "[WHAT]",
 	.help = "measure this machine: compute, scale, exchange, allreduce, connections, "
-		"optimiser, pipeline, sim or codec; all of them if none is named",
+		"optimiser, pipeline, sim, growth or codec; all of them if none is named",
 	.about = "Measures each case against a floor in the same run, and prints medians of\n"
 		 "interleaved rounds.  compute: a training step of five networks against\n"
 		 "PyTorch's, one thread each, and against one core's peak.  scale: workers in\n"
@@ -252,7 +255,9 @@ const struct tw_verb tw_verb_bench = {
 		 "memory of a connection, and CPU time of an update against that with 10\n"
 		 "workers.  sim: events per second, memory of 10,000 workers, and events per\n"
 		 "second of 65,535 shards against those of 64, and of 100,000 workers against\n"
-		 "those of 1,000.  codec: encode and decode against an SGD pass over the\n"
+		 "those of 1,000.  growth: time of an event against 100 to 300,000 simulated\n"
+		 "workers, time of a step against 10^4 to 10^8 parameters, and the memory of\n"
+		 "both.  codec: encode and decode against an SGD pass over the\n"
 		 "same values.  optimiser: one iteration of each optimiser on shards of 14.6\n"
 		 "million parameters, against the passes over memory of the textbook.\n"
 		 "pipeline: a large network in two stages against one worker,\n"

@@ -20,7 +20,7 @@ struct options {
 };
 
 static const struct tw_option rows[] = {
-	TW_OPTION(struct options, collect, TW_U32, "1", "contributions", 1, 100000,
+	TW_OPTION(struct options, collect, TW_U32, "1", "contributions", 1, 300000,
 		  "what n times the harmonic mean of the workers' contributions must reach; 1: one "
 		  "contribution of each is enough",
 		  .example = "2"),

@@ -31,7 +31,7 @@ static const struct tw_option rows[] = {
 		  "drop a contribution whose staleness is at least this number of updates"),
 	TW_OPTION(struct options, stop, TW_BOOL, "false", NULL, 0, 0,
 		  "a worker whose gradient has become too late gives it up and begins again"),
-	TW_OPTION_ALIAS(struct options, per_worker, TW_U32, "0", 0, 100000, "limit", limit_of_share,
+	TW_OPTION_ALIAS(struct options, per_worker, TW_U32, "0", 0, 300000, "limit", limit_of_share,
 			"instead of limit: limit = per_worker * workers", .example = "2"),
 	TW_OPTION_END
 };

@@ -29,7 +29,7 @@ static enum tw_status collect_of_n(void *base, uint32_t workers, struct tw_error
 }
 
 static const struct tw_option rows[] = {
-	TW_OPTION(struct options, collect, TW_U32, "1", "contributions", 1, 100000,
+	TW_OPTION(struct options, collect, TW_U32, "1", "contributions", 1, 300000,
 		  "number of contributions in one update", .example = "4"),
 	TW_OPTION(struct options, fresh, TW_BOOL, "false", NULL, 0, 0,
 		  "only gradients of the current parameters count; the others are dropped, and "
@@ -38,7 +38,7 @@ static const struct tw_option rows[] = {
 		  "with fresh: a worker whose gradient has become too late gives it up and begins "
 		  "again"),
 	TW_OPTION_SUM(struct options),
-	TW_OPTION_ALIAS(struct options, n, TW_U32, "0", 0, 100000, "collect", collect_of_n,
+	TW_OPTION_ALIAS(struct options, n, TW_U32, "0", 0, 300000, "collect", collect_of_n,
 			"the n of n-softsync, instead of collect: collect = floor(workers / n)",
 			.example = "2"),
 	TW_OPTION_END
