@@ -189,13 +189,8 @@ static void gateway_bytes(void *arg, uint64_t *sent, uint64_t *received)
 	struct tw_tcp *t = arg;
 
 	tw_tcp_bytes(t, sent, received);
-	if (t->o.role != TW_TCP_SERVE)
-		return;
-	pthread_mutex_lock(&t->lock);
-	*sent += atomic_load(&t->counts.gone);
-	for (const struct peer *p = t->peers.all; p; p = p->next)
-		*sent += atomic_load(&p->says);
-	pthread_mutex_unlock(&t->lock);
+	if (t->o.role == TW_TCP_SERVE)
+		*sent += atomic_load_explicit(&t->counts.said, memory_order_relaxed);
 }
 
 /* Whose server and shards are on a node; replicas are called after their workers.  Guarded by

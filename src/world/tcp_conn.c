@@ -129,6 +129,7 @@ static void unlink_conn(struct conn *c)
 	*c->at = c->next;
 	if (c->next)
 		c->next->at = c->at;
+	c->t->conns.count--;
 }
 
 void tw_conn_trust(struct conn *c)
@@ -176,6 +177,7 @@ struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, stru
 	if (c->next)
 		c->next->at = &c->next;
 	t->conns.all = c;
+	t->conns.count++;
 	if (!peer)
 		t->conns.pending++;
 	if (!c->stream || !c->writer || !c->reader) {
@@ -450,7 +452,7 @@ static void pause_or_go_on(struct conn *c)
 	if (c->held)
 		return;
 	if (queued > QUEUE_MOST || bytes > most || flooded(c, all))
-		c->paused = true;
+		c->paused = c->t->loop.hurried = true;
 	else if (queued < QUEUE_MOST / 2 && bytes < most / 2 + 1)
 		c->paused = false;
 }

@@ -90,7 +90,7 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 	t->conns.pending--;
 	p->boot = boot;
 	if (p->process != b->process)
-		tw_peer_is_new(t, p);
+		tw_peer_is_new(p);
 	tw_peer_process(t, p, b->process);
 	p->paired = c->pair;
 	p->near = b->flags & TW_GREET_NEAR;

@@ -508,7 +508,7 @@ void tw_handshake_message(struct conn *c, struct tw_msg *m)
 		tw_conn_lend(c, &m->b.lend);
 		break;
 	case TW_PING:
-		tw_peer_says(c->peer, m->b.ping.number);
+		tw_peer_says(c->t, c->peer, m->b.ping.number);
 		break;
 	default:
 		break;

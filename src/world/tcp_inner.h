@@ -121,7 +121,7 @@ struct peer {
 	char host[64];
 	int64_t heard; /* guarded by lock, a copy */
 	_Atomic uint64_t bytes_sent, bytes_received;
-	_Atomic uint64_t says; /* SERVE: bytes that it has sent to all, as it says */
+	uint64_t says; /* SERVE: bytes that it has sent to all, as it says; the loop's */
 };
 
 /* A worker's slot, or one of its cells, as views have named it. */
@@ -170,6 +170,7 @@ struct tcp_loop {
 	int epoll, bell;
 	int64_t now;            /* read once a turn */
 	int64_t turned, ticked; /* when it last looked; when timers were last looked at */
+	bool hurried;           /* a connection was paused since timers were looked at */
 	bool more;              /* a stream has bytes that epoll does not know of */
 	bool rung;              /* guarded by lock: the bell has been rung */
 };
@@ -188,6 +189,7 @@ struct tcp_door {
  * of the turn (tw_conns_bury): so code that walks the list may close any of them. */
 struct tcp_conns {
 	struct conn *all, *dead;
+	uint32_t count;           /* of all */
 	uint32_t pending, asking; /* that have not greeted; that only ask */
 	uint32_t silent;
 	struct conn *waiting; /* not SERVE: greeted before the master named them */
@@ -252,7 +254,7 @@ struct tcp_refusals {
 
 struct tcp_counts {
 	_Atomic uint64_t sent, received, codec[4];
-	_Atomic uint64_t gone; /* SERVE: what processes that are gone had sent */
+	_Atomic uint64_t said; /* SERVE: what all others say that they have sent, the gone too */
 	uint64_t before;       /* joiners: sent while there was an earlier master.  The loop's */
 };
 
@@ -324,9 +326,9 @@ struct peer *tw_peer_of(struct tw_tcp *t, uint32_t node); /* who has the node; N
 /* SERVE: a worker says by which number its process can be found again; and who has it, or NULL. */
 void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process);
 /* It says how many bytes it has sent to all.  NULL is allowed. */
-void tw_peer_says(struct peer *p, uint64_t sent);
+void tw_peer_says(struct tw_tcp *t, struct peer *p, uint64_t sent);
 /* Another process takes its place, or none: what it said counts on its own from now on. */
-void tw_peer_is_new(struct tw_tcp *t, struct peer *p);
+void tw_peer_is_new(struct peer *p);
 struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process);
 /* SERVE: those who listen for others, one after the other; after NULL the first. */
 struct peer *tw_peer_listener(struct tw_tcp *t, const struct peer *after);

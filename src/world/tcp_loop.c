@@ -11,10 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define EVENTS  64
-#define ACCEPTS 64              /* connections taken in one turn */
-#define FULL    (TW_SECOND / 2) /* no descriptor is free: a pause before the next try */
-#define STOPPED (3 * TW_SECOND) /* a turn that took longer: the process itself was stopped */
+#define EVENTS    64
+#define ACCEPTS   64              /* connections taken in one turn */
+#define FULL      (TW_SECOND / 2) /* no descriptor is free: a pause before the next try */
+#define TICK_EACH (MS / 4)        /* between two looks at all connections, for each of them */
+#define STOPPED   (3 * TW_SECOND) /* a turn that took longer: the process itself was stopped */
 
 bool tw_loop_open(struct tw_tcp *t, struct tw_error *why)
 {
@@ -264,12 +265,17 @@ static void handle(struct tw_tcp *t, const struct epoll_event *e)
 		tw_conn_ready(e->data.ptr);
 }
 
-/* Often enough for heartbeats; looking at hundreds of connections is not free. */
+/* Often enough for heartbeats; looking at hundreds of connections is not free.  Where there are
+ * more, once in half a heartbeat is enough, unless one is paused: nobody else looks after it. */
 static int64_t tick_every(const struct tw_tcp *t)
 {
-	const int64_t some = t->beat.every / 8;
+	const int64_t some = t->beat.every / 8, most = t->beat.every / 2;
+	const int64_t usual = some < 10 * MS ? 10 * MS : some > 125 * MS ? 125 * MS : some;
+	const int64_t crowd = t->conns.count * TICK_EACH;
 
-	return some < 10 * MS ? 10 * MS : some > 125 * MS ? 125 * MS : some;
+	if (t->loop.hurried || crowd <= usual || most <= usual)
+		return usual;
+	return crowd < most ? crowd : most;
 }
 
 void tw_loop_turn(struct tw_tcp *t, int64_t until)
@@ -284,6 +290,7 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 	accept_pairs(t);
 	if (t->loop.now - t->loop.ticked >= tick_every(t) || t->loop.now >= tw_peers_next(t)) {
 		t->loop.ticked = t->loop.now;
+		t->loop.hurried = false;
 		tw_peers_tick(t);
 		tw_conns_tick(t);
 	}

@@ -95,15 +95,17 @@ void tw_peer_process(struct tw_tcp *t, struct peer *p, uint64_t process)
 	*of_process(t, process) = p;
 }
 
-void tw_peer_says(struct peer *p, uint64_t sent)
+void tw_peer_says(struct tw_tcp *t, struct peer *p, uint64_t sent)
 {
-	if (p && sent > atomic_load(&p->says) && sent < SAYS_MOST)
-		atomic_store(&p->says, sent);
+	if (!p || sent <= p->says || sent >= SAYS_MOST)
+		return;
+	atomic_fetch_add(&t->counts.said, sent - p->says);
+	p->says = sent;
 }
 
-void tw_peer_is_new(struct tw_tcp *t, struct peer *p)
+void tw_peer_is_new(struct peer *p)
 {
-	atomic_fetch_add(&t->counts.gone, atomic_exchange(&p->says, 0));
+	p->says = 0;
 }
 
 struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process)
@@ -172,7 +174,6 @@ void tw_peers_bury(struct tw_tcp *t)
 
 		t->peers.forgotten = p->grave;
 		pthread_mutex_lock(&t->lock);
-		tw_peer_is_new(t, p);
 		*p->at = p->next;
 		if (p->next)
 			p->next->at = p->at;
