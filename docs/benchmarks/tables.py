@@ -225,7 +225,7 @@ def machines(runs):
         mine = [r for r in runs if r["isa"] == column and not r.get("earlier")]
         if not mine:
             continue
-        days = sorted(r.get("measured", "")[:10] for r in mine)
+        days = sorted(r["measured"][:10] for r in mine if "measured" in r) or ["not noted"]
         cpus = sorted({f"{r['cores']} cores, {r['cpu']}" for r in mine})
         made.append([name, "; ".join(cpus), str(len(mine)),
                      days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"])

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RUNS_MAX   1000 /* of one file */
@@ -34,14 +33,10 @@ static json_t *machine(void)
 
 static bool put_run(FILE *f, const json_t *result)
 {
-	const time_t now = time(NULL);
 	json_t *run = machine();
-	char *line, when[40];
-	struct tm t;
+	char *line;
 	bool done;
 
-	if (gmtime_r(&now, &t) && strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t))
-		json_object_set_new(run, "measured", json_string(when));
 	json_object_update_missing(run, (json_t *)(uintptr_t)result);
 	line = tw_json_line(run);
 	json_decref(run);

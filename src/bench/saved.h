@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* Append each result of tw_bench_run in the array as a line, with the CPU, its cores and the time.
+/* Append each result of tw_bench_run in the array as a line, with the CPU and its cores.
  * A file that cannot be written is TW_BAD_INPUT; with an empty array that is all that is tried. */
 enum tw_status tw_bench_save(const char *path, const json_t *results, struct tw_error *why);
 /* All runs in the file; the caller's reference.  TW_BAD_INPUT with file and line where it cannot be

@@ -63,10 +63,8 @@ static void what_is_saved_comes_back(void **state)
 
 		assert_true(json_integer_value(json_object_get(run, "cores")) >= 1);
 		assert_true(*json_string_value(json_object_get(run, "cpu")));
-		assert_int_equal(strlen(json_string_value(json_object_get(run, "measured"))), 20);
 		json_object_del(run, "cores");
 		json_object_del(run, "cpu");
-		json_object_del(run, "measured");
 		assert_true(
 			json_equal(run, k < 2 ? json_array_get(two, k) : json_array_get(one, 0)));
 	}
