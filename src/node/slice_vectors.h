@@ -7,9 +7,9 @@
  *  (3) portions are added in the order of their numbers, in double, so the sum has the same bits
  *      whoever computed them and whenever they came.  Those that come before their turn wait.
  *  (4) a portion is in the sum at most once; a value that is not finite makes the result NAN.
- *  (5) vectors are blocks of the slice's pool.  A copy is another reference, and who writes a vector
- *      that others share, or somebody reads, writes another block: so a list has no pass that only
- *      copies.
+ *  (5) vectors are blocks of the slice's pool.  A copy is another reference.  A command that writes
+ *      a vector with several references, or with a reader, writes a new block.  So no pass of a
+ *      list only copies.
  *
  * A slice of another plan has none of this, and nothing here does anything then. */
 #ifndef TW_NODE_SLICE_VECTORS_H
