@@ -9,6 +9,7 @@
 #include "checkpoint/digest.h"
 #include "spec/field.h"
 #include "query/predictions.h"
+#include "query/quality.h"
 #include "metrics/progress.h"
 #include "checkpoint/tensors.h"
 #include "run/open_engine.h"
@@ -114,10 +115,12 @@ static enum tw_status check_made_up(const struct tw_eval_request *r, struct tw_e
 			       "--on: the job generates its samples and has no %s set; leave "
 			       "--on out",
 			       set_name[r->on]);
-	if (r->predictions || *r->data)
+	if (r->predictions || *r->data || r->worst)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--%s: the job's model predicts nothing; use it with a network",
-			       *r->data ? "data" : "predictions");
+			       *r->data         ? "data"
+			       : r->predictions ? "predictions"
+						: "worst");
 	return TW_OK;
 }
 
@@ -167,6 +170,7 @@ struct eval {
 	struct tw_data data;    /* whichever, as the network sees it */
 	const struct tw_samples *set;
 	struct tw_predictions *lines;
+	struct tw_quality *quality; /* NULL: it predicts its own input */
 	struct scored done;
 };
 
@@ -387,6 +391,25 @@ static enum tw_status begin_lines(struct eval *e, const struct tw_predictions_re
 	return to->to ? tw_predictions_open(to, &facts, &e->lines, why) : TW_OK;
 }
 
+static enum tw_status begin_figures(struct eval *e, struct tw_error *why)
+{
+	const struct tw_quality_facts facts = {
+		.trained = &e->t,
+		.set = e->set,
+		.extra = e->rows.data ? &e->rows : NULL,
+		.worst = e->request->worst,
+	};
+
+	if (e->t.card->task != TW_CARD_INPUT)
+		return tw_quality_open(&facts, &e->quality, why);
+	if (facts.worst)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--worst: the network predicts its input, and rows are ranked by "
+			       "predicted classes or values; write all outputs with --predictions "
+			       "FILE");
+	return TW_OK;
+}
+
 static enum tw_status score_set(struct eval *e, struct tw_forward *f, float *y,
 				struct tw_error *why)
 {
@@ -402,6 +425,8 @@ static enum tw_status score_set(struct eval *e, struct tw_forward *f, float *y,
 				       tw_status_name(st));
 		if (e->lines)
 			tw_predictions_add(e->lines, from, n, y);
+		if (e->quality)
+			tw_quality_add(e->quality, from, n, y);
 	}
 	return TW_OK;
 }
@@ -450,6 +475,8 @@ static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_sn
 	if (st == TW_OK)
 		st = find_samples(&e, why);
 	if (st == TW_OK)
+		st = begin_figures(&e, why);
+	if (st == TW_OK)
 		st = begin_lines(&e, &to, why);
 	if (st == TW_OK)
 		st = score(&e, why);
@@ -466,6 +493,9 @@ static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_sn
 	}
 	if (st == TW_OK && *r->data)
 		json_object_set_new(*out, "data", json_string(r->data));
+	if (st == TW_OK && e.quality)
+		st = tw_quality_report(e.quality, *out, why);
+	tw_quality_free(e.quality);
 	tw_data_close(e.opened);
 	tw_data_close(e.rows.data);
 	tw_job_free(e.job);

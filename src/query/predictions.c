@@ -204,21 +204,6 @@ static void empty_cell(struct tw_predictions *p)
 		fputs("null", p->f);
 }
 
-/* --- numbers --- */
-
-/* The class of the largest output; one output alone is a logit of class 1. */
-static uint32_t class_of(const float *y, uint32_t outputs)
-{
-	uint32_t best = 0;
-
-	if (outputs == 1)
-		return y[0] > 0.0f;
-	for (uint32_t k = 1; k < outputs; k++)
-		if (y[k] > y[best])
-			best = k;
-	return best;
-}
-
 /* --- lines --- */
 
 static void truth(struct tw_predictions *p, uint64_t row)
@@ -239,19 +224,11 @@ static void truth(struct tw_predictions *p, uint64_t row)
 			number_cell(p, a->set->target[row * d->targets + k]);
 }
 
-static bool is_silent(const float *y, uint32_t n)
-{
-	for (uint32_t k = 0; k < n; k++)
-		if (!isfinite(y[k]))
-			return true;
-	return false;
-}
-
 static void line(struct tw_predictions *p, uint64_t row, const float *y)
 {
 	const struct tw_predictions_facts *a = &p->facts;
-	const bool silent = is_silent(y, a->trained->outputs);
-	const uint32_t best = p->classes ? class_of(y, a->trained->outputs) : 0;
+	const bool silent = tw_trained_silent(a->trained, y);
+	const uint32_t best = p->classes ? tw_trained_class(a->trained, y) : 0;
 	char number[TW_NAME_NUMBER];
 
 	p->silent += silent;

@@ -65,10 +65,12 @@ struct tw_eval_request {
 	const char *separator;   /* as there */
 	const char *predictions; /* a file for one line per sample (predictions.h); NULL: none */
 	bool force;              /* may overwrite it */
+	uint32_t worst;          /* rows to list that are predicted worst */
 	const struct tw_log *log;
 };
 /* Score trained parameters on a set of the job's data, or on a file: {set, loss, accuracy, samples,
- * seconds, samples_per_second, checkpoint, parameters_digest, buffers_digest}.  Values are
+ * seconds, samples_per_second, checkpoint, parameters_digest, buffers_digest}, and of a network
+ * that predicts classes or values what tw_quality_report adds.  Values are
  * normalised and classes numbered as the model card says.  Refused: data that changed since the
  * training where the set is drawn from it, since it would contain training samples. */
 enum tw_status tw_query_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why);

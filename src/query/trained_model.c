@@ -274,3 +274,23 @@ void tw_trained_read(const struct tw_trained *t, const float *y, float *out)
 			out[k] = sigmoid((double)y[k]);
 	}
 }
+
+uint32_t tw_trained_class(const struct tw_trained *t, const float *y)
+{
+	uint32_t best = 0;
+
+	if (t->outputs == 1)
+		return y[0] > 0.0f;
+	for (uint32_t k = 1; k < t->outputs; k++)
+		if (y[k] > y[best])
+			best = k;
+	return best;
+}
+
+bool tw_trained_silent(const struct tw_trained *t, const float *y)
+{
+	for (uint32_t k = 0; k < t->outputs; k++)
+		if (!isfinite(y[k]))
+			return true;
+	return false;
+}

@@ -43,6 +43,10 @@ enum tw_status tw_trained_rows(const struct tw_trained *t, const struct tw_rows_
 uint32_t tw_trained_values(const struct tw_trained *t);
 /* Make these of the network's outputs `y`. */
 void tw_trained_read(const struct tw_trained *t, const float *y, float *out);
+/* The class of the largest output; one output alone is a logit of class 1. */
+uint32_t tw_trained_class(const struct tw_trained *t, const float *y);
+/* Is one of the outputs not a number?  Then the row has no class. */
+bool tw_trained_silent(const struct tw_trained *t, const float *y);
 /* Digests of trainable parameters and of buffers. */
 enum tw_status tw_trained_digests(const struct tw_trained *t, char trained[TW_DIGEST_TEXT],
 				  char buffers[TW_DIGEST_TEXT], struct tw_error *why);
