@@ -85,7 +85,7 @@ def help_pages(build, folder):
     # every field, preset, variant and layer is in the reference
     words = set(re.findall(r'^\| `([^`]+)`', command(build, ['help', 'options', '--markdown'])[1], re.M))
     words |= {w.split()[0] for w in words} | {w.split('.')[-1] for w in words}
-    words |= set('lstm onnx f1 federated lr momentum batch_size adagrad elu conv1d nonsense'.split())
+    words |= set('lstm onnx f1 federated lr momentum batch_size adagrad selu conv1d nonsense'.split())
     pages += [['help', w] for w in sorted(words)]
     for page in pages:
         name = 'help/' + re.sub(r'[^a-zA-Z0-9.-]+', '_', ' '.join(page))

@@ -10,8 +10,9 @@
 
 #define TEXT_ROOM 96
 
-const char *const tw_layer_list_activations[] = { "relu", "leaky-relu", "gelu",
-						  "tanh", "sigmoid",    NULL };
+const char *const tw_layer_list_activations[] = { "relu",    "leaky-relu", "gelu", "tanh",
+						  "sigmoid", "elu",        "silu", "softplus",
+						  "prelu",   NULL };
 const char *const tw_layer_list_pools[] = { "max", "average", NULL };
 
 const char *tw_layer_list_pool(uint32_t choice)

@@ -6,25 +6,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SMOOTH   "use `gelu` or `leaky-relu`"
-#define NEAR     "use `gelu`, which is close to it"
+#define NEAR     "use `silu`, which is close to it"
 #define WINDOW   "give a window of the sequence as features, and use `linear 64` and `relu`"
 #define ROW      "give the samples as images of height 1 (an NPY array of shape n, c, 1, w), and "
 #define LEFT_OUT "leave it out"
 
 const struct tw_other_layer tw_other_layers[] = {
 	/* activations */
-	{ "elu", SMOOTH },
-	{ "selu", SMOOTH },
-	{ "celu", SMOOTH },
-	{ "softplus", SMOOTH },
-	{ "swish", NEAR },
-	{ "silu", NEAR },
+	{ "selu", "use `elu`, whose outputs are not scaled" },
+	{ "celu", "use `elu`" },
 	{ "mish", NEAR },
 	{ "hardswish", NEAR },
 	{ "relu6", "use `relu`" },
-	{ "prelu", "use `leaky-relu slope 0.25`, whose slope is fixed" },
-	{ "rrelu", "use `leaky-relu slope 0.25`, whose slope is fixed" },
+	{ "rrelu", "use `prelu`, whose slope is trained, or `leaky-relu 0.25`" },
 	{ "softsign", "use `tanh`" },
 	{ "hardtanh", "use `tanh`" },
 	{ "hardsigmoid", "use `sigmoid`" },
@@ -53,9 +47,8 @@ const struct tw_other_layer tw_other_layers[] = {
 	{ "dropout2d", "use `dropout 0.5`, which drops single values" },
 	{ "alphadropout", "use `dropout 0.5`" },
 	/* normalisation */
-	{ "groupnorm", "use `layernorm` or `batchnorm`" },
-	{ "instancenorm", "use `layernorm` or `batchnorm`" },
-	{ "instancenorm2d", "use `layernorm` or `batchnorm`" },
+	{ "instancenorm", "use `groupnorm 16` on 16 channels: a group for each" },
+	{ "instancenorm2d", "use `groupnorm 16` on 16 channels: a group for each" },
 	{ "rmsnorm", "use `layernorm`" },
 	/* sequences */
 	{ "lstm", WINDOW },

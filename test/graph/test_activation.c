@@ -44,6 +44,28 @@ static double bell(double x)
 	return exp(-x * x / 2) / sqrt(2 * M_PI);
 }
 
+/* Those that are made for a part of the floats. */
+
+static float expm1_below(float x)
+{
+	return approx_expm1(approx_at_most(x, 0));
+}
+
+static double slow_expm1_below(double x)
+{
+	return expm1(x > 0 ? 0 : x);
+}
+
+static float log1p_within(float x)
+{
+	return approx_log1p(approx_at_most(approx_at_least(x, 0), 1));
+}
+
+static double slow_log1p_within(double x)
+{
+	return log1p(x < 0 ? 0 : x > 1 ? 1 : x);
+}
+
 static const struct {
 	const char *name;
 	float (*fast)(float);
@@ -52,6 +74,8 @@ static const struct {
 } functions[] = {
 	{ "exp", approx_exp, exp, 2 * 0x1p-23 },
 	{ "tanh", approx_tanh, tanh, 2 * 0x1p-23 },
+	{ "expm1", expm1_below, slow_expm1_below, 2 * 0x1p-23 },
+	{ "log1p", log1p_within, slow_log1p_within, 2 * 0x1p-23 },
 	{ "sigmoid", approx_sigmoid, sigmoid, 3 * 0x1p-23 },
 	{ "below", below, normal_tail, 1e-6 },
 	{ "density", density_of, bell, 1e-6 },
@@ -118,6 +142,18 @@ static const struct {
 	  "",
 	  { NAN, 1, 0, 0.5f, 0.5f, 0.5f, 1, 0 },
 	  { NAN, 0, 0, 0.25f, 0.25f, 0.25f, 0, 0 } },
+	{ "elu",
+	  "2",
+	  { NAN, INFINITY, -2, 0, 0, 1e-45f, 3e38f, -2 },
+	  { NAN, 1, 0, 2, 2, 1, 1, 0 } },
+	{ "silu",
+	  "",
+	  { NAN, INFINITY, NAN, 0, 0, 0, 3e38f, 0 },
+	  { NAN, NAN, NAN, 0.5f, 0.5f, 0.5f, 1, 0 } },
+	{ "softplus",
+	  "",
+	  { NAN, INFINITY, 0, 0.693147182f, 0.693147182f, 0.693147182f, 3e38f, 0 },
+	  { NAN, 1, 0, 0.5f, 0.5f, 0.5f, 1, 0 } },
 	{ "gelu",
 	  "",
 	  { NAN, INFINITY, NAN, 0, 0, 0, 3e38f, 0 },

@@ -144,6 +144,20 @@ def smooth():
             Linear(21, 10)]
 
 
+BENT = """{layers: [conv 16 3x3 stride 2, groupnorm 4, silu, conv 6 3x3 pad 1, elu 0.7,
+  groupnorm 6 epsilon 1e-3, prelu by channel, avgpool 2, {residual: [conv 6 1x1, softplus 2]},
+  prelu 0.1, linear 30, groupnorm 5, softplus, linear 21, elu, groupnorm 1, silu, linear 12,
+  prelu by channel, linear 10]}"""
+
+
+def bent():
+    return [nn.Conv2d(1, 16, 3, 2), nn.GroupNorm(4, 16), nn.SiLU(), nn.Conv2d(16, 6, 3, padding=1),
+            nn.ELU(0.7), nn.GroupNorm(6, 6, eps=1e-3), nn.PReLU(6), nn.AvgPool2d(2),
+            Residual([nn.Conv2d(6, 6, 1), nn.Softplus(2)]), nn.PReLU(1, 0.1), Linear(216, 30),
+            nn.GroupNorm(5, 30), nn.Softplus(), Linear(30, 21), nn.ELU(), nn.GroupNorm(1, 21),
+            nn.SiLU(), Linear(21, 12), nn.PReLU(12), Linear(12, 10)]
+
+
 KINKED = """{layers: [conv 16 3x3, leaky-relu, maxpool 3x3 stride 2 pad 1, local 5 3x3, relu,
   avgpool 2, {residual: [conv 5 3x3 pad 1, relu]}, relu, maxpool 2x1, linear 40, leaky-relu 0.2,
   linear 10]}"""
@@ -213,6 +227,7 @@ NETS = {
                      vgg_small, entropy(), gradient=2e-2, rough=True, stir=0.05),
     "smooth": Net(digits(17, SMOOTH, "{name: cross-entropy, smoothing: 0.1}"), 17, smooth,
                   entropy(0.1), stir=0.1),
+    "bent": Net(digits(17, BENT), 17, bent, entropy(), gradient=1e-3, stir=0.05, rough=True),
     "kinked": Net(digits(17, KINKED, more=", shift: 2, noise: 0.1, prefetch: 2"), 17, kinked,
                   entropy(), gradient=1e-3, stir=0.05, rough=True),
     "mean-squared": Net(arrays("values", "mean-squared", 3), 25, lambda: table(3),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* approx.h - exp, tanh and the normal distribution in float, for loops that run in vectors.
+/* approx.h - exp, log, tanh and the normal distribution in float, for loops that run in vectors.
  *
  * No branches, no calls, no conversions that a machine may lack: selects, fmaf and integer
  * arithmetic on the bits, so each clone of a loop gives the same bits.  Where
- * the result is a normal number, exp and tanh are within 2 units in the last place, sigmoid within
- * 3, tails of the normal distribution within 1e-6 of themselves; NaN stays NaN. */
+ * the result is a normal number, exp, expm1, log1p and tanh are within 2 units in the last place,
+ * sigmoid within 3, tails of the normal distribution within 1e-6 of themselves; NaN stays NaN. */
 #ifndef TW_GRAPH_OP_APPROX_H
 #define TW_GRAPH_OP_APPROX_H
 
@@ -41,16 +41,16 @@ APPROX float approx_at_most(float x, float high)
 	return x > high ? high : x;
 }
 
-/* e^x = 2^n e^r with |r| <= ln 2 / 2 and Cephes' polynomial.  2^n comes in two factors, so that
- * results may be denormal, 0 or infinite. */
-APPROX float approx_exp(float x)
+/* e^x = 2^n e^r with |r| <= ln 2 / 2: n (in the lower bits of *shifted, as whole + ROUND) and, by
+ * Cephes' polynomial, e^r - 1. */
+#define APPROX_ROUND 0x1.8p23f /* adding it leaves n in the lower bits */
+
+APPROX float approx_exp_rest(float v, float *shifted)
 {
-	const float round = 0x1.8p23f; /* adding it leaves n in the lower bits */
-	const float v = approx_at_most(approx_at_least(x, -104.0f), 89.0f);
-	const float shifted = fmaf(v, 1.44269504f, round), n = shifted - round;
+	*shifted = fmaf(v, 1.44269504f, APPROX_ROUND);
+
+	const float n = *shifted - APPROX_ROUND;
 	const float r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, v));
-	const uint32_t whole = approx_bits(shifted) - approx_bits(round) + 256; /* n + 256 */
-	const uint32_t half = whole / 2, rest = whole - half;
 	float p = 1.9875691500e-4f;
 
 	p = fmaf(p, r, 1.3981999507e-3f);
@@ -58,8 +58,46 @@ APPROX float approx_exp(float x)
 	p = fmaf(p, r, 4.1665795894e-2f);
 	p = fmaf(p, r, 1.6666665459e-1f);
 	p = fmaf(p, r, 5.0000001201e-1f);
-	p = fmaf(p, r * r, r) + 1.0f;
-	return p * approx_of_bits((half - 1) << 23) * approx_of_bits((rest - 1) << 23);
+	return fmaf(p, r * r, r);
+}
+
+/* 2^n comes in two factors, so that results may be denormal, 0 or infinite. */
+APPROX float approx_exp(float x)
+{
+	float shifted;
+	const float rest =
+		approx_exp_rest(approx_at_most(approx_at_least(x, -104.0f), 89.0f), &shifted);
+	const uint32_t whole = approx_bits(shifted) - approx_bits(APPROX_ROUND) + 256; /* n + 256 */
+	const uint32_t half = whole / 2, other = whole - half;
+
+	return (rest + 1.0f) * approx_of_bits((half - 1) << 23) * approx_of_bits((other - 1) << 23);
+}
+
+/* e^x - 1 for x at most 0: nothing is lost near 0, where n is 0. */
+APPROX float approx_expm1(float x)
+{
+	float shifted;
+	const float rest = approx_exp_rest(approx_at_least(x, -30.0f), &shifted);
+	const uint32_t n = approx_bits(shifted) - approx_bits(APPROX_ROUND);
+	const float power = approx_of_bits((n + 127) << 23);
+
+	return fmaf(power, rest, power - 1.0f);
+}
+
+/* log(1 + x) for x from 0 to 1: 2 artanh(x / (2 + x)) by its series, whose argument is at most
+ * 1/3. */
+APPROX float approx_log1p(float x)
+{
+	const float z = x / (2.0f + x), square = z * z;
+	float p = 2.0f / 15;
+
+	p = fmaf(p, square, 2.0f / 13);
+	p = fmaf(p, square, 2.0f / 11);
+	p = fmaf(p, square, 2.0f / 9);
+	p = fmaf(p, square, 2.0f / 7);
+	p = fmaf(p, square, 2.0f / 5);
+	p = fmaf(p, square, 2.0f / 3);
+	return fmaf(p * square, z, 2.0f * z);
 }
 
 APPROX float approx_sigmoid(float x)
