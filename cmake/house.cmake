@@ -167,6 +167,8 @@ if(TW_TESTS)
 			tw_script(mpi_slurm full /usr/bin/python3 ${here}/mpi/slurm.py)
 			# as many ranks as the machine has cores, and more
 			set_tests_properties(mpi_worlds PROPERTIES PROCESSORS 4)
+			tw_script(export_c_file numbers /usr/bin/python3
+				${here}/export/c_file.py)
 			tw_script(sklearn_figures numbers /usr/bin/python3
 				${here}/sklearn/figures.py)
 			tw_script(scipy_student full /usr/bin/python3 ${here}/scipy/student.py)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.c - trained parameters as files that others read: safetensors, or one .npy each.
+/* export.c - trained parameters as files that others read: safetensors, one .npy each, or C.
  *
  * Names are those of PyTorch's nn.Sequential, so that load_state_dict takes them. */
 #include "checkpoint/export.h"
@@ -7,6 +7,7 @@
 #include "base/regular_file.h"
 #include "data/format/npy.h"
 #include "checkpoint/model_card.h"
+#include "checkpoint/export_c.h"
 #include "checkpoint/files.h"
 #include "checkpoint/tensors.h"
 #include "model/torch_text.h"
@@ -23,6 +24,7 @@
 const char *const tw_export_formats[] = {
 	[TW_EXPORT_SAFETENSORS] = "safetensors",
 	[TW_EXPORT_NPY] = "npy",
+	[TW_EXPORT_C] = "c",
 	NULL,
 };
 
@@ -371,14 +373,15 @@ static enum tw_status cannot_write(const char *to, struct tw_error *why)
 		       "%.300s cannot be written: %s", to, tw_cause(errno));
 }
 
-static enum tw_status write_file(const struct tw_block *b, const char *to, struct tw_error *why)
+static enum tw_status write_file(const void *data, size_t bytes, const char *to,
+				 struct tw_error *why)
 {
 	const char *name;
 	const int at = folder_of(to, &name);
 	enum tw_status st = TW_OK;
 
 	if (at < 0 || tw_regular_check(AT_FDCWD, to, true) ||
-	    tw_file_replace(at, name, b->data, b->bytes) != TW_OK)
+	    tw_file_replace(at, name, data, bytes) != TW_OK)
 		st = cannot_write(to, why);
 	if (at >= 0)
 		close(at);
@@ -532,6 +535,22 @@ static enum tw_status to_npy(const struct tw_snapshot *s, const char *to, struct
 	return st;
 }
 
+/* --- C --- */
+
+static enum tw_status to_c(const struct tw_snapshot *s, const char *to, struct goods *g,
+			   struct tw_error *why)
+{
+	char *source = NULL;
+	size_t bytes = 0;
+	enum tw_status st = tw_export_c(s, g->card, &source, &bytes, why);
+
+	if (st == TW_OK)
+		st = write_file(source, bytes, to, why);
+	g->bytes = bytes;
+	free(source);
+	return st;
+}
+
 /* --- either --- */
 
 /* A name that promises another format would mislead whoever opens the file. */
@@ -557,6 +576,10 @@ static enum tw_status check_target(const struct tw_export_request *r, struct tw_
 	const char *other = folder ? NULL : other_format(r->to);
 	struct stat there;
 
+	if (r->format == TW_EXPORT_C && r->standalone)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--standalone: a C file always contains the normalisation; leave "
+			       "--standalone out");
 	if (other)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--to: %.300s would be %s, and safetensors is written; let the name "
@@ -591,6 +614,7 @@ enum tw_status tw_export(const struct tw_export_request *r, json_t **out, struct
 		st = gather(s, r->standalone, &g, why);
 	if (st == TW_OK)
 		st = r->format == TW_EXPORT_NPY ? to_npy(s, r->to, &g, why)
+		     : r->format == TW_EXPORT_C ? to_c(s, r->to, &g, why)
 						: to_safetensors(s, r->to, &g, why);
 	if (st == TW_OK) {
 		*out = json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:s?}", "checkpoint", s->path,
@@ -660,5 +684,5 @@ enum tw_status tw_save(const struct tw_block *b, const char *to, struct tw_error
 	tw_safe_release(&safe);
 	if (tw_save_check(to, why) != TW_OK) /* it may have appeared since */
 		return why->status;
-	return write_file(b, to, why);
+	return write_file(b->data, b->bytes, to, why);
 }

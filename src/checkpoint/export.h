@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-enum tw_export_format { TW_EXPORT_SAFETENSORS, TW_EXPORT_NPY };
+enum tw_export_format { TW_EXPORT_SAFETENSORS, TW_EXPORT_NPY, TW_EXPORT_C };
 extern const char *const tw_export_formats[]; /* NULL at the end */
 struct tw_export_request {
 	const char *path;

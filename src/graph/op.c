@@ -177,3 +177,21 @@ enum tw_status tw_op_parse(const struct tw_op *op, const char *text, void *optio
 		st = read_words(&r);
 	return st == TW_OK ? all_given(&r) : st;
 }
+
+/* Height and width, 1 where there is none. */
+static uint32_t side(const struct tw_shape *s, uint32_t k)
+{
+	return s->rank == 3 ? s->d[k] : 1;
+}
+
+void tw_op_c_write(const struct tw_op *op, const struct tw_op_site *site, FILE *out)
+{
+	const struct tw_shape *in = &site->in[0], *to = &site->out;
+
+	fprintf(out,
+		"\tenum { N = %zu, C = %u, H = %u, W = %u, M = %zu, MC = %u, MH = %u, MW = %u "
+		"};\n\n",
+		tw_shape_size(in), in->d[0], side(in, 1), side(in, 2), tw_shape_size(to), to->d[0],
+		side(to, 1), side(to, 2));
+	op->c(site, out);
+}

@@ -187,8 +187,15 @@ struct tw_op {
 	/* The same layer in PyTorch, whose module has the same tensors: "nn.Conv2d(1, 20, (5, 5))"
 	 * for an input of this shape.  NULL: none is known. */
 	void (*torch)(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM]);
+	/* The same layer as C for one sample, PLAIN, not training: statements that write y[] from x[]
+	 * (of two inputs also z[]) and its parameters p0[], p1[], ...  There are constants N and M,
+	 * the values of input and output, and the input's C, H, W (1 where its rank is 1) and the
+	 * output's MC, MH, MW.  NULL: none is known, or the op passes its input on. */
+	void (*c)(const struct tw_op_site *site, FILE *out);
 	const char *torch_class; /* source of the class that it uses, where PyTorch has none */
 };
+
+#define TW_OP_C_EACH "\tfor (int i = 0; i < N; i++)\n\t\ty[i] = "
 
 struct tw_op_family {
 	const struct tw_op *const *op; /* NULL at the end */
@@ -200,6 +207,8 @@ const struct tw_op *tw_op_at(size_t k);
 const struct tw_op *tw_op_find(const char *name);
 /* The first op that has this trait; HOLDS that there is one. */
 const struct tw_op *tw_op_with(enum tw_op_trait trait);
+/* Its constants and statements; the op has `c`.  site: options, in and out. */
+void tw_op_c_write(const struct tw_op *op, const struct tw_op_site *site, FILE *out);
 /* Read "20 5x5 pad 2 stride 2" (what stands behind the layer's name) into the op's options:
  * positional rows first, then `name value` pairs in any order; a name may be given once.
  * `options` has options_bytes.  *why is a sentence without place. */

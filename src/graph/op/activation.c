@@ -75,6 +75,11 @@ static void relu_reference(const struct tw_op_site *site, const struct tw_op_bat
 
 #define FROM_OUT (TW_OP_READS_OUT | TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT)
 
+static void relu_c(const struct tw_op_site *site, FILE *out)
+{
+	fputs(TW_OP_C_EACH "x[i] < 0 ? 0 : x[i];\n", out);
+}
+
 static void relu_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	snprintf(text, TW_TORCH_ROOM, "nn.ReLU()");
@@ -91,6 +96,7 @@ static const struct tw_op relu_op = {
 	.backward = relu_backward,
 	.reference = relu_reference,
 	.torch = relu_torch,
+	.c = relu_c,
 };
 
 /* leaky-relu */
@@ -163,6 +169,12 @@ static void leaky_reference(const struct tw_op_site *site, const struct tw_op_ba
 		out[i] = in[0][i] < 0 ? (double)slope_of(site) * in[0][i] : in[0][i];
 }
 
+static void leaky_c(const struct tw_op_site *site, FILE *out)
+{
+	fprintf(out, TW_OP_C_EACH "x[i] < 0 ? (float)%.9g * x[i] : x[i];\n",
+		(double)slope_of(site));
+}
+
 static void leaky_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct leaky_options *o = options;
@@ -184,6 +196,7 @@ static const struct tw_op leaky_op = {
 	.backward = leaky_backward,
 	.reference = leaky_reference,
 	.torch = leaky_torch,
+	.c = leaky_c,
 };
 
 /* tanh and sigmoid */
@@ -268,6 +281,16 @@ static void sigmoid_reference(const struct tw_op_site *site, const struct tw_op_
 		out[i] = 1 / (1 + exp(-in[0][i]));
 }
 
+static void tanh_c(const struct tw_op_site *site, FILE *out)
+{
+	fputs(TW_OP_C_EACH "tanhf(x[i]);\n", out);
+}
+
+static void sigmoid_c(const struct tw_op_site *site, FILE *out)
+{
+	fputs(TW_OP_C_EACH "1 / (1 + expf(-x[i]));\n", out);
+}
+
 static void tanh_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	snprintf(text, TW_TORCH_ROOM, "nn.Tanh()");
@@ -289,6 +312,7 @@ static const struct tw_op tanh_op = {
 	.backward = tanh_backward,
 	.reference = tanh_reference,
 	.torch = tanh_torch,
+	.c = tanh_c,
 };
 
 static const struct tw_op sigmoid_op = {
@@ -302,6 +326,7 @@ static const struct tw_op sigmoid_op = {
 	.backward = sigmoid_backward,
 	.reference = sigmoid_reference,
 	.torch = sigmoid_torch,
+	.c = sigmoid_c,
 };
 
 /* gelu: x times the part of a normal distribution below x, or the well-known approximation of that
@@ -409,6 +434,15 @@ static void gelu_reference(const struct tw_op_site *site, const struct tw_op_bat
 	}
 }
 
+static void gelu_c(const struct tw_op_site *site, FILE *out)
+{
+	fputs(by_tanh(site) ? TW_OP_C_EACH
+		      "0.5f * x[i] * (1 + tanhf(0.797884561f * (x[i] + 0.044715f * x[i] * x[i] "
+		      "* x[i])));\n"
+			    : TW_OP_C_EACH "0.5f * x[i] * erfcf(-0.707106781f * x[i]);\n",
+	      out);
+}
+
 static void gelu_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct gelu_options *o = options;
@@ -430,6 +464,7 @@ static const struct tw_op gelu_op = {
 	.backward = gelu_backward,
 	.reference = gelu_reference,
 	.torch = gelu_torch,
+	.c = gelu_c,
 };
 
 static const struct tw_op *const ops[] = { &relu_op,    &leaky_op, &tanh_op,

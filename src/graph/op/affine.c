@@ -109,6 +109,13 @@ static void affine_reference(const struct tw_op_site *site, const struct tw_op_b
 		out[i] = in[0][i] * parameter[0][i % size / each] + parameter[1][i % size / each];
 }
 
+static void affine_c(const struct tw_op_site *site, FILE *out)
+{
+	const size_t each = run_of(site->options, site->in);
+
+	fprintf(out, TW_OP_C_EACH "x[i] * p0[i / %zu] + p1[i / %zu];\n", each, each);
+}
+
 static void affine_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const bool shared = run_of(options, in) > 1;
@@ -142,6 +149,7 @@ static const struct tw_op affine_op = {
 	.backward = affine_backward,
 	.reference = affine_reference,
 	.torch = affine_torch,
+	.c = affine_c,
 	.torch_class = "class Affine(nn.Module):  # the normalisation: fixed, not trained\n"
 		       "    def __init__(self, *shape):\n"
 		       "        super().__init__()\n"

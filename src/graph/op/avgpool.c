@@ -108,6 +108,15 @@ static void reference(const struct tw_op_site *site, const struct tw_op_batch *b
 	tw_pool_slow(site, in[0], out, false);
 }
 
+static void c(const struct tw_op_site *site, FILE *out)
+{
+	const struct tw_window w = tw_pool_window(site->options);
+
+	tw_window_c(&w, out);
+	tw_window_c_loops("f", "f + 1", "0", "sum += x[(c * H + h) * W + w]", "(sum / (KH * KW))",
+			  out);
+}
+
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	tw_pool_torch("AvgPool2d", options, text);
@@ -122,6 +131,7 @@ static const struct tw_op avgpool = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
+	.c = c,
 };
 
 const struct tw_op_family tw_op_family_avgpool = { (const struct tw_op *const[]){ &avgpool,

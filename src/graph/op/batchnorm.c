@@ -270,6 +270,19 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void c(const struct tw_op_site *site, FILE *out)
+{
+	const struct norm_options *o = site->options;
+
+	fprintf(out,
+		"\tfor (int c = 0; c < C; c++) {\n"
+		"\t\tconst float scale = p0[c] / sqrtf(fmaxf(p3[c], 0) + (float)%.9g);\n\n"
+		"\t\tfor (int i = c * H * W; i < (c + 1) * H * W; i++)\n"
+		"\t\t\ty[i] = (x[i] - p2[c]) * scale + p1[c];\n"
+		"\t}\n",
+		(double)o->epsilon);
+}
+
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct norm_options *o = options;
@@ -295,6 +308,7 @@ static const struct tw_op batchnorm = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
+	.c = c,
 };
 
 const struct tw_op_family tw_op_family_batchnorm = { (const struct tw_op *const[]){ &batchnorm,

@@ -57,6 +57,11 @@ static void add_reference(const struct tw_op_site *site, const struct tw_op_batc
 		out[i] = in[0][i] + in[1][i];
 }
 
+static void add_c(const struct tw_op_site *site, FILE *out)
+{
+	fputs(TW_OP_C_EACH "x[i] + z[i];\n", out);
+}
+
 static const struct tw_op_sample add_samples[] = {
 	{ "", { 1, { 17 } } },
 	{ "", { 3, { 3, 5, 3 } } },
@@ -74,6 +79,7 @@ static const struct tw_op add_op = {
 	.form = add_form,
 	.forward = add_forward,
 	.reference = add_reference,
+	.c = add_c,
 };
 
 /* scale */
@@ -129,6 +135,11 @@ static const struct tw_op_sample scale_samples[] = {
 	{ NULL },
 };
 
+static void scale_c(const struct tw_op_site *site, FILE *out)
+{
+	fprintf(out, TW_OP_C_EACH "(float)%.9g * x[i];\n", (double)by_of(site));
+}
+
 static void scale_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct scale_options *o = options;
@@ -150,6 +161,7 @@ static const struct tw_op scale_op = {
 	.backward = scale_backward,
 	.reference = scale_reference,
 	.torch = scale_torch,
+	.c = scale_c,
 	.torch_class = "class Scale(nn.Module):\n"
 		       "    def __init__(self, by):\n"
 		       "        super().__init__()\n"

@@ -370,6 +370,19 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void c(const struct tw_op_site *site, FILE *out)
+{
+	const struct tw_conv_options *o = site->options;
+	const struct tw_window w = window_of(o);
+
+	tw_window_c(&w, out);
+	fprintf(out, "\tenum { G = %u, EACH = C / G };\n\n", o->groups);
+	tw_window_c_loops("0", "EACH", o->bias ? "p1[f]" : "0",
+			  "sum += (double)x[((f / (MC / G) * EACH + c) * H + h) * W + w] *\n"
+			  "\t\t\t\t\tp0[((f * EACH + c) * KH + a) * KW + b]",
+			  "sum", out);
+}
+
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct tw_conv_options *o = options;
@@ -397,6 +410,7 @@ static const struct tw_op conv = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
+	.c = c,
 };
 
 const struct tw_op_family tw_op_family_conv = { (const struct tw_op *const[]){ &conv, NULL } };

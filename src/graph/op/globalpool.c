@@ -92,6 +92,17 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void c(const struct tw_op_site *site, FILE *out)
+{
+	fputs("\tfor (int c = 0; c < C; c++) {\n"
+	      "\t\tdouble sum = 0;\n\n"
+	      "\t\tfor (int i = c * H * W; i < (c + 1) * H * W; i++)\n"
+	      "\t\t\tsum += x[i];\n"
+	      "\t\ty[c] = (float)(sum / (H * W));\n"
+	      "\t}\n",
+	      out);
+}
+
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	snprintf(text, TW_TORCH_ROOM, "GlobalPool()");
@@ -108,6 +119,7 @@ static const struct tw_op globalpool = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
+	.c = c,
 	.torch_class = "class GlobalPool(nn.Module):\n"
 		       "    def forward(self, x):\n"
 		       "        return x.mean((2, 3))\n",

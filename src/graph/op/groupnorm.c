@@ -5,6 +5,7 @@
  * Saved: mean and 1 / deviation of each group of each sample.
  * Scratch of backward: two groups of floats, and two doubles for each channel. */
 #include "graph/op.h"
+#include "graph/op/norm.h"
 #include "vec/clone.h"
 #include "vec/vec.h"
 
@@ -71,14 +72,6 @@ static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *k
 	return TW_OK;
 }
 
-TW_CLONED_STATIC(void, from_mean,
-		 (const float *restrict x, float mean, size_t n, float *restrict y),
-		 (x, mean, n, y))
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] = x[i] - mean;
-}
-
 TW_CLONED_STATIC(void, scale_move,
 		 (float *restrict y, float inverse, const float *restrict weight,
 		  const float *restrict bias, size_t channels, size_t pixels),
@@ -108,18 +101,13 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 		const size_t c = k % z.groups * z.each;
 		const float *x = run->in[0] + k * z.n;
 		float *y = run->out + k * z.n;
-		const float mean = (float)(tw_vec_sum(x, z.n) / (double)z.n);
-		float inverse;
+		float place[2];
 
-		from_mean(x, mean, z.n, y);
-		inverse = (float)(1.0 /
-				  sqrt(tw_vec_square(y, z.n) / (double)z.n + (double)o->epsilon));
-		scale_move(y, inverse, run->parameter[0] + c, run->parameter[1] + c, z.each,
+		tw_norm_center(x, z.n, o->epsilon, y, place);
+		scale_move(y, place[1], run->parameter[0] + c, run->parameter[1] + c, z.each,
 			   z.pixels);
-		if (site->train) {
-			saved[2 * k] = mean;
-			saved[2 * k + 1] = inverse;
-		}
+		if (site->train)
+			memcpy(saved + 2 * k, place, sizeof place);
 	}
 	return TW_OK;
 }
@@ -161,15 +149,6 @@ static void add_channels(const struct sizes *z, const float *dy, const float *un
 	}
 }
 
-TW_CLONED_STATIC(void, group_back,
-		 (const float *restrict unit, const float *restrict weighted, float inverse,
-		  float mean, float along, size_t n, float *restrict dx),
-		 (unit, weighted, inverse, mean, along, n, dx))
-{
-	for (size_t i = 0; i < n; i++)
-		dx[i] = inverse * (weighted[i] - mean - unit[i] * along);
-}
-
 static enum tw_status backward(const struct tw_op_site *site, const void *kernel,
 			       const struct tw_op_run *run)
 {
@@ -188,10 +167,8 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 			    z.pixels, unit, weighted);
 		add_channels(&z, dy, unit, dweight + c, dbias + c);
 		if (site->wants[0])
-			group_back(unit, weighted, saved[2 * k + 1],
-				   (float)(tw_vec_sum(weighted, z.n) / (double)z.n),
-				   (float)(tw_vec_dot(weighted, unit, z.n) / (double)z.n), z.n,
-				   run->in_gradient[0] + k * z.n);
+			tw_norm_back(unit, weighted, saved[2 * k + 1], z.n,
+				     run->in_gradient[0] + k * z.n);
 	}
 	for (size_t c = 0; c < channels; c++) {
 		run->change[0][c] = (float)dweight[c];
@@ -230,6 +207,27 @@ static const struct tw_op_sample samples[] = {
 	{ "2", { 3, { 4, 5, 7 } }, 3 }, { NULL },
 };
 
+static void c(const struct tw_op_site *site, FILE *out)
+{
+	const struct groupnorm_options *o = site->options;
+	const struct sizes z = sizes_of(site);
+
+	fprintf(out,
+		"\tfor (int g = 0; g < %zu; g++) {\n"
+		"\t\tconst float *const v = x + g * %zu;\n"
+		"\t\tdouble mean = 0, var = 0;\n\n"
+		"\t\tfor (int i = 0; i < %zu; i++)\n"
+		"\t\t\tmean += (double)v[i] / %zu;\n"
+		"\t\tfor (int i = 0; i < %zu; i++)\n"
+		"\t\t\tvar += (v[i] - mean) * (v[i] - mean) / %zu;\n"
+		"\t\tfor (int i = 0; i < %zu; i++) {\n"
+		"\t\t\tconst int c = g * %zu + i / (H * W);\n\n"
+		"\t\t\ty[g * %zu + i] = (float)((v[i] - mean) / sqrt(var + %.9g)) * p0[c] + "
+		"p1[c];\n"
+		"\t\t}\n\t}\n",
+		z.groups, z.n, z.n, z.n, z.n, z.n, z.n, z.each, z.n, (double)o->epsilon);
+}
+
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct groupnorm_options *o = options;
@@ -255,6 +253,7 @@ static const struct tw_op groupnorm = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
+	.c = c,
 };
 
 const struct tw_op_family tw_op_family_groupnorm = {

@@ -4,6 +4,7 @@
  * Weight and bias have the sample's shape.  Saved: mean and 1 / deviation of each sample.
  * Scratch of backward: two samples. */
 #include "graph/op.h"
+#include "graph/op/norm.h"
 #include "vec/clone.h"
 #include "vec/vec.h"
 
@@ -47,14 +48,6 @@ static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *k
 	return TW_OK;
 }
 
-TW_CLONED_STATIC(void, from_mean,
-		 (const float *restrict x, float mean, size_t n, float *restrict y),
-		 (x, mean, n, y))
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] = x[i] - mean;
-}
-
 TW_CLONED_STATIC(void, scale_move,
 		 (float *restrict y, float inverse, const float *restrict weight,
 		  const float *restrict bias, size_t n),
@@ -74,16 +67,12 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 	for (size_t b = 0; b < site->batch; b++) {
 		const float *x = run->in[0] + b * n;
 		float *y = run->out + b * n;
-		const float mean = (float)(tw_vec_sum(x, n) / (double)n);
-		float inverse;
+		float place[2];
 
-		from_mean(x, mean, n, y);
-		inverse = (float)(1.0 / sqrt(tw_vec_square(y, n) / (double)n + (double)o->epsilon));
-		scale_move(y, inverse, run->parameter[0], run->parameter[1], n);
-		if (site->train) {
-			saved[2 * b] = mean;
-			saved[2 * b + 1] = inverse;
-		}
+		tw_norm_center(x, n, o->epsilon, y, place);
+		scale_move(y, place[1], run->parameter[0], run->parameter[1], n);
+		if (site->train)
+			memcpy(saved + 2 * b, place, sizeof place);
 	}
 	return TW_OK;
 }
@@ -105,15 +94,6 @@ TW_CLONED_STATIC(void, add_sample,
 	}
 }
 
-TW_CLONED_STATIC(void, sample_back,
-		 (const float *restrict unit, const float *restrict weighted, float inverse,
-		  float mean, float along, size_t n, float *restrict dx),
-		 (unit, weighted, inverse, mean, along, n, dx))
-{
-	for (size_t i = 0; i < n; i++)
-		dx[i] = inverse * (weighted[i] - mean - unit[i] * along);
-}
-
 static enum tw_status backward(const struct tw_op_site *site, const void *kernel,
 			       const struct tw_op_run *run)
 {
@@ -127,10 +107,8 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 		add_sample(run->in[0] + b * n, run->out_gradient + b * n, run->parameter[0],
 			   saved + 2 * b, n, run->change[0], run->change[1], unit, weighted);
 		if (site->wants[0])
-			sample_back(unit, weighted, saved[2 * b + 1],
-				    (float)(tw_vec_sum(weighted, n) / (double)n),
-				    (float)(tw_vec_dot(weighted, unit, n) / (double)n), n,
-				    run->in_gradient[0] + b * n);
+			tw_norm_back(unit, weighted, saved[2 * b + 1], n,
+				     run->in_gradient[0] + b * n);
 	}
 	return TW_OK;
 }
@@ -164,6 +142,20 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void c(const struct tw_op_site *site, FILE *out)
+{
+	const struct layernorm_options *o = site->options;
+
+	fprintf(out,
+		"\tdouble mean = 0, var = 0;\n\n"
+		"\tfor (int i = 0; i < N; i++)\n"
+		"\t\tmean += (double)x[i] / N;\n"
+		"\tfor (int i = 0; i < N; i++)\n"
+		"\t\tvar += (x[i] - mean) * (x[i] - mean) / N;\n" TW_OP_C_EACH
+		"(float)((x[i] - mean) / sqrt(var + %.9g)) * p0[i] + p1[i];\n",
+		(double)o->epsilon);
+}
+
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct layernorm_options *o = options;
@@ -192,6 +184,7 @@ static const struct tw_op layernorm = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
+	.c = c,
 };
 
 const struct tw_op_family tw_op_family_layernorm = {

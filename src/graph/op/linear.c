@@ -204,6 +204,18 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void linear_c(const struct tw_op_site *site, FILE *out)
+{
+	fprintf(out,
+		"\tfor (int o = 0; o < M; o++) {\n"
+		"\t\tdouble sum = %s;\n\n"
+		"\t\tfor (int i = 0; i < N; i++)\n"
+		"\t\t\tsum += (double)x[i] * p0[o * N + i];\n"
+		"\t\ty[o] = (float)sum;\n"
+		"\t}\n",
+		with_bias(site) ? "p1[o]" : "0");
+}
+
 static void linear_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct linear_options *o = options;
@@ -229,6 +241,7 @@ static const struct tw_op linear_op = {
 	.backward = linear_backward,
 	.reference = linear_reference,
 	.torch = linear_torch,
+	.c = linear_c,
 };
 
 static const struct tw_op *const ops[] = { &linear_op, NULL };

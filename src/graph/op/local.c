@@ -306,6 +306,18 @@ static const struct tw_op_sample samples[] = {
 	{ NULL },
 };
 
+static void c(const struct tw_op_site *site, FILE *out)
+{
+	const struct local_options *o = site->options;
+	const struct tw_window w = { o->size, o->stride, o->pad };
+
+	tw_window_c(&w, out);
+	tw_window_c_loops("0", "C", o->bias ? "p1[(r * MW + q) * MC + f]" : "0",
+			  "sum += (double)x[(c * H + h) * W + w] *\n"
+			  "\t\t\t\t\tp0[((((r * MW + q) * MC + f) * C + c) * KH + a) * KW + b]",
+			  "sum", out);
+}
+
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct local_options *o = options;
@@ -331,6 +343,7 @@ static const struct tw_op local = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
+	.c = c,
 	.torch_class =
 		"class Local(nn.Module):  # a convolution whose every place has weights of its "
 		"own\n"

@@ -299,6 +299,16 @@ static void reference(const struct tw_op_site *site, const struct tw_op_batch *b
 		out[i] = out[i] < 0 ? 0 : out[i];
 }
 
+static void c(const struct tw_op_site *site, FILE *out)
+{
+	const struct tw_window w = tw_pool_window(site->options);
+
+	tw_window_c(&w, out);
+	tw_window_c_loops("f", "f + 1", "-INFINITY",
+			  "sum = x[(c * H + h) * W + w] > sum ? x[(c * H + h) * W + w] : sum",
+			  "sum", out);
+}
+
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	tw_pool_torch("MaxPool2d", options, text);
@@ -315,6 +325,7 @@ static const struct tw_op maxpool = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
+	.c = c,
 };
 
 const struct tw_op_family tw_op_family_maxpool = { (const struct tw_op *const[]){ &maxpool,

@@ -229,6 +229,12 @@ static void reference(const struct tw_op_site *site, const struct tw_op_batch *b
 	}
 }
 
+static void c(const struct tw_op_site *site, FILE *out)
+{
+	fprintf(out, TW_OP_C_EACH "x[i] < 0 ? p0[%s] * x[i] : x[i];\n",
+		by_channel(site) ? "i / (H * W)" : "0");
+}
+
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct prelu_options *o = options;
@@ -252,6 +258,7 @@ static const struct tw_op prelu = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
+	.c = c,
 };
 
 const struct tw_op_family tw_op_family_prelu = { (const struct tw_op *const[]){ &prelu, NULL } };

@@ -90,6 +90,12 @@ static void elu_reference(const struct tw_op_site *site, const struct tw_op_batc
 		out[i] = in[0][i] > 0 ? in[0][i] : (double)alpha_of(site) * expm1(in[0][i]);
 }
 
+static void elu_c(const struct tw_op_site *site, FILE *out)
+{
+	fprintf(out, TW_OP_C_EACH "x[i] > 0 ? x[i] : (float)%.9g * expm1f(x[i]);\n",
+		(double)alpha_of(site));
+}
+
 static void elu_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct elu_options *o = options;
@@ -111,6 +117,7 @@ static const struct tw_op elu_op = {
 	.backward = elu_backward,
 	.reference = elu_reference,
 	.torch = elu_torch,
+	.c = elu_c,
 };
 
 /* silu (Elfwing et al. 2017) */
@@ -162,6 +169,11 @@ static void silu_reference(const struct tw_op_site *site, const struct tw_op_bat
 		out[i] = in[0][i] / (1 + exp(-in[0][i]));
 }
 
+static void silu_c(const struct tw_op_site *site, FILE *out)
+{
+	fputs(TW_OP_C_EACH "x[i] / (1 + expf(-x[i]));\n", out);
+}
+
 static void silu_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	snprintf(text, TW_TORCH_ROOM, "nn.SiLU()");
@@ -179,6 +191,7 @@ static const struct tw_op silu_op = {
 	.backward = silu_backward,
 	.reference = silu_reference,
 	.torch = silu_torch,
+	.c = silu_c,
 };
 
 /* softplus (Dugas et al. 2000) */
@@ -250,6 +263,16 @@ static void softplus_reference(const struct tw_op_site *site, const struct tw_op
 		out[i] = fmax(in[0][i], 0) + log1p(exp(-fabs(beta * in[0][i]))) / beta;
 }
 
+static void softplus_c(const struct tw_op_site *site, FILE *out)
+{
+	const double beta = (double)beta_of(site);
+
+	fprintf(out,
+		TW_OP_C_EACH "fmaxf(x[i], 0) + log1pf(expf(-fabsf((float)%.9g * x[i]))) / "
+			     "(float)%.9g;\n",
+		beta, beta);
+}
+
 static void softplus_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct softplus_options *o = options;
@@ -271,6 +294,7 @@ static const struct tw_op softplus_op = {
 	.backward = softplus_backward,
 	.reference = softplus_reference,
 	.torch = softplus_torch,
+	.c = softplus_c,
 };
 
 static const struct tw_op *const ops[] = { &elu_op, &silu_op, &softplus_op, NULL };

@@ -258,6 +258,21 @@ static const struct tw_op_sample samples[] = {
 	{ "", { 3, { 1, 2, 2 } } },  { NULL },
 };
 
+static void softmax_c(const struct tw_op_site *site, FILE *out)
+{
+	fputs("\tfor (int i = 0; i < H * W; i++) {\n"
+	      "\t\tfloat most = x[i];\n"
+	      "\t\tdouble sum = 0;\n\n"
+	      "\t\tfor (int c = 1; c < C; c++)\n"
+	      "\t\t\tmost = fmaxf(most, x[c * H * W + i]);\n"
+	      "\t\tfor (int c = 0; c < C; c++)\n"
+	      "\t\t\tsum += exp((double)x[c * H * W + i] - most);\n"
+	      "\t\tfor (int c = 0; c < C; c++)\n"
+	      "\t\t\ty[c * H * W + i] = (float)(exp((double)x[c * H * W + i] - most) / sum);\n"
+	      "\t}\n",
+	      out);
+}
+
 static void softmax_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	snprintf(text, TW_TORCH_ROOM, "nn.Softmax(1)");
@@ -276,6 +291,7 @@ static const struct tw_op softmax_op = {
 	.backward = softmax_backward,
 	.reference = softmax_reference,
 	.torch = softmax_torch,
+	.c = softmax_c,
 };
 
 static const struct tw_op *const ops[] = { &softmax_op, NULL };

@@ -61,6 +61,36 @@ static inline void tw_window_taps(size_t o, size_t size, size_t stride, size_t p
 		*from = *to;
 }
 
+/* The window in the C source of a layer: names for its numbers. */
+static inline void tw_window_c(const struct tw_window *w, FILE *out)
+{
+	fprintf(out, "\tenum { KH = %u, KW = %u, SH = %u, SW = %u, PH = %u, PW = %u };\n\n",
+		w->size.h, w->size.w, w->stride.h, w->stride.w, w->pad.h, w->pad.w);
+}
+
+/* There: for each place (f, r, q) of the output `sum` begins with `start`, `body` is done for each
+ * channel c in [from, to) and each tap (a, b) that lies inside, at (h, w), and the place gets
+ * `last`. */
+static inline void tw_window_c_loops(const char *from, const char *to, const char *start,
+				     const char *body, const char *last, FILE *out)
+{
+	fprintf(out,
+		"\tfor (int f = 0; f < MC; f++)\n"
+		"\tfor (int r = 0; r < MH; r++)\n"
+		"\tfor (int q = 0; q < MW; q++) {\n"
+		"\t\tdouble sum = %s;\n\n"
+		"\t\tfor (int c = %s; c < %s; c++)\n"
+		"\t\tfor (int a = 0; a < KH; a++)\n"
+		"\t\tfor (int b = 0; b < KW; b++) {\n"
+		"\t\t\tconst int h = r * SH + a - PH, w = q * SW + b - PW;\n\n"
+		"\t\t\tif (h >= 0 && h < H && w >= 0 && w < W)\n"
+		"\t\t\t\t%s;\n"
+		"\t\t}\n"
+		"\t\ty[(f * MH + r) * MW + q] = (float)%s;\n"
+		"\t}\n",
+		start, from, to, body, last);
+}
+
 /* The shape behind windows over `in`, `channels` deep; refuses what does not fit. */
 static inline enum tw_status tw_window_slide(const struct tw_window *w, const struct tw_shape *in,
 					     uint32_t channels, struct tw_shape *out,
