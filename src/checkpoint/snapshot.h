@@ -64,8 +64,7 @@ enum tw_status tw_snapshot_vector(const struct tw_snapshot *s, const struct tw_g
 /* Would there be one?  The same refusals. */
 enum tw_status tw_snapshot_is_of(const struct tw_snapshot *s, const struct tw_graph *g,
 				 struct tw_error *why);
-/* The same straight from a safetensors file: what model.weights names. */
-enum tw_status tw_weights_read(const char *path, const struct tw_graph *g, struct tw_heap *heap,
-			       float **out, struct tw_error *why);
+/* PyTorch's batch norm counts its batches; nothing depends on it. */
+bool tw_snapshot_ignores(const struct tw_safe_tensor *t);
 
 #endif

@@ -4,9 +4,7 @@
 
 #include "checkpoint/tensors.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define PATH_SHOWN 200
 
@@ -118,8 +116,7 @@ static struct tw_tensor described(const struct tw_safe_tensor *t)
 	return out;
 }
 
-/* PyTorch's batch norm counts its batches; nothing depends on it. */
-static bool ignored(const struct tw_safe_tensor *t)
+bool tw_snapshot_ignores(const struct tw_safe_tensor *t)
 {
 	static const char tail[] = ".num_batches_tracked";
 	const size_t n = strlen(t->name);
@@ -152,7 +149,7 @@ static enum tw_status from_file(const struct tw_snapshot *s, const struct tw_ten
 	for (size_t k = 0; k < s->safe.tensors; k++) {
 		const struct tw_safe_tensor *t = &s->safe.tensor[k];
 
-		if (tw_tensors_find(want, t->name) || ignored(t))
+		if (tw_tensors_find(want, t->name) || tw_snapshot_ignores(t))
 			continue;
 		there = described(t);
 		return left_over(s->path, t->name, tw_tensors_shape(&there, shape), why);
@@ -211,29 +208,5 @@ enum tw_status tw_snapshot_vector(const struct tw_snapshot *s, const struct tw_g
 		return tw_fail(why, st, "no memory for the names of tensors");
 	st = tw_snapshot_fit(s, &want, heap, out, why);
 	tw_tensors_release(&want);
-	return st;
-}
-
-enum tw_status tw_weights_read(const char *path, const struct tw_graph *g, struct tw_heap *heap,
-			       float **out, struct tw_error *why)
-{
-	struct tw_snapshot *s = NULL;
-	struct stat kind;
-	enum tw_status st;
-
-	if (stat(path, &kind) != 0)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "%.*s cannot be read: %s; name a safetensors file, such as thalweg "
-			       "export writes",
-			       PATH_SHOWN, path, strerror(errno));
-	if (S_ISDIR(kind.st_mode))
-		return tw_fail(why, TW_BAD_INPUT,
-			       "%.*s is a directory; make a file of it: thalweg export DIR --to "
-			       "FILE.safetensors",
-			       PATH_SHOWN, path);
-	st = tw_snapshot_open(path, NULL, &s, why);
-	if (st == TW_OK)
-		st = tw_snapshot_vector(s, g, heap, out, why);
-	tw_snapshot_close(s);
 	return st;
 }

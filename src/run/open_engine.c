@@ -2,6 +2,7 @@
 /* open_engine.c - opens the data set of a job and the engine that computes on it. */
 #include "run/open_engine.h"
 
+#include "checkpoint/weights.h"
 #include "data/input.h"
 #include "engine/network.h"
 #include "engine/targets.h"
@@ -115,27 +116,29 @@ static enum tw_status check_weights(const struct tw_job *job, const struct tw_ne
 
 /* model.weights, by its path from the job file. */
 enum tw_status tw_job_read_weights(const struct tw_job *job, struct tw_heap *heap,
-				   const struct tw_graph *g, float **out, struct tw_error *why)
+				   const struct tw_graph *g, struct tw_warnings *warnings,
+				   float **out, struct tw_error *why)
 {
 	const char *name = job->network.weights;
 	char base[4096], path[8200];
+	const struct tw_weights_request request = {
+		.path = path,
+		.graph = g,
+		.partial = job->network.partial,
+		.seed = job->train.seed,
+		.said = warnings,
+	};
 	struct tw_error said = { 0 };
 
 	if (!*name)
 		return TW_OK;
 	snprintf(path, sizeof path, "%s%s", *name == '/' ? "" : folder(job, base, sizeof base),
 		 name);
-	if (tw_weights_read(path, g, heap, out, &said) == TW_OK)
+	if (tw_weights_read(&request, heap, out, &said) == TW_OK)
 		return TW_OK;
 	if (said.status == TW_NO_MEMORY)
 		return tw_fail(why, TW_NO_MEMORY, "%s", said.text);
 	return tw_job_refuse(job, why, "model.weights", "%s", said.text);
-}
-
-static enum tw_status read_first(void *arg, const struct tw_job *job, struct tw_heap *heap,
-				 const struct tw_graph *g, float **out, struct tw_error *why)
-{
-	return tw_job_read_weights(job, heap, g, out, why);
 }
 
 /* What only data and network together show to be wrong. */
@@ -219,7 +222,10 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 		tw_data_close(facts.data);
 		return st;
 	}
-	st = (first ? first : read_first)(arg, job, heap, facts.graph, &facts.weights, why);
+	/* what is said of weights is said with what is odd about the data, and by whom that is */
+	st = first ? first(arg, job, heap, facts.graph, &facts.weights, why)
+		   : tw_job_read_weights(job, heap, facts.graph,
+					 (struct tw_warnings *)data->warnings, &facts.weights, why);
 	if (st == TW_OK && facts.weights)
 		st = check_weights(job, &facts, why);
 	if (st == TW_OK)

@@ -32,8 +32,10 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 /* That file, and that of its answers ("" where they are in it), by their paths from the job's
  * folder: 8,200 bytes of room each.  False: the job names none. */
 bool tw_job_test_files(const struct tw_job *job, char *file, char *answers);
-/* The values of model.weights; *out stays as it is where the job names none. */
+/* The values of model.weights; *out stays as it is where the job names none.  What of the file was
+ * taken otherwise than by name is added to `warnings`, which may be NULL. */
 enum tw_status tw_job_read_weights(const struct tw_job *job, struct tw_heap *heap,
-				   const struct tw_graph *g, float **out, struct tw_error *why);
+				   const struct tw_graph *g, struct tw_warnings *warnings,
+				   float **out, struct tw_error *why);
 
 #endif

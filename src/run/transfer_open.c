@@ -353,7 +353,7 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 	if (!*job->network.weights)
 		return TW_OK;
 	if ((!t->bytes || !t->receive) && t->paths->all)
-		return tw_job_read_weights(job, heap, g, out, why);
+		return tw_job_read_weights(job, heap, g, NULL, out, why);
 	if (!t->bytes || !t->receive)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "model.weights: no process sends the run's initial weights, and "
@@ -364,7 +364,7 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 		return st;
 	if (!t->paths->all)
 		return receive_values(t, &h, out, why);
-	st = tw_job_read_weights(job, heap, g, out, &quiet);
+	st = tw_job_read_weights(job, heap, g, NULL, out, &quiet);
 	if (st == TW_NO_MEMORY)
 		return tw_fail(why, st, "%s", quiet.text);
 	if (st == TW_OK && is_hash_of(*out, (size_t)count * sizeof(float), &h.values))

@@ -87,7 +87,11 @@ const struct tw_option tw_network_rows[] = {
 	TW_OPTION_CHOICE(N, init, "init", "torch", tw_init_names,
 			 "how initial weights are drawn, unless a layer gives its own init"),
 	TW_OPTION(N, weights, TW_TEXT, "", NULL, 0, 0,
-		  "a safetensors file with the initial weights, such as one from thalweg export"),
+		  "a safetensors file with the initial weights, such as one from thalweg export; "
+		  "tensors with other names are taken by order and shape"),
+	TW_OPTION(N, partial, TW_BOOL, "false", NULL, 0, 0,
+		  "take from model.weights the tensors that fit, and draw the others as `init` "
+		  "says"),
 	TW_OPTION(N, stages, TW_WORDS, "auto", NULL, 0, 0,
 		  "layers after which the model is cut into stages, such as [3, 7]; auto: stages "
 		  "that take equally long (strategy.pipeline)"),

@@ -71,6 +71,7 @@ struct tw_job_network {
 	const struct tw_tree *tree; /* the layers as they were written */
 	uint32_t init;              /* enum tw_init */
 	const char *weights;        /* file of initial weights; "" none */
+	bool partial;               /* ... which need not have all of them */
 	const char *stages;         /* where it is cut: "auto", or a list of layers */
 };
 

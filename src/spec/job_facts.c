@@ -18,6 +18,8 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		{ "in-sim", job->world == TW_WORLD_SIM },
 		{ "in-processes", tw_world_has_processes(job->world) }, /* share no memory */
 		{ "network", job->model == TW_MODEL_NETWORK },
+		{ "weights-file", job->model == TW_MODEL_NETWORK && *job->network.weights },
+		{ "partial-weights", job->model == TW_MODEL_NETWORK && job->network.partial },
 		{ "uncuttable", external || job->model == TW_MODEL_FUNCTION },
 		/* the model has an accuracy */
 		{ "scored", external || (job->loss.op && tw_loss_of(job->loss.op)->judges) },

@@ -9,6 +9,10 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	{ "!network data-set", "data.source", NULL,
 	  "a made-up model generates its own samples; use source: none with samples:, or a "
 	  "network" },
+	{ "partial-weights !weights-file", "model.partial", NULL,
+	  "says what is taken of a file of weights, and there is none; give model.weights, or "
+	  "leave "
+	  "this out" },
 	{ NULL },
 };
 
