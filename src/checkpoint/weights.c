@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights.c - initial weights from a safetensors file: which of its tensors is which of the model's.
+/* weights.c - initial weights from a safetensors file: which tensor is which of the model's.
  *
  * A module is the tensors whose names are the same up to the last dot: "fc1.weight", "fc1.bias".
  * Within a module tensors are told by what follows the dot, so that only modules are matched by

@@ -187,8 +187,8 @@ struct tw_op {
 	/* The same layer in PyTorch, whose module has the same tensors: "nn.Conv2d(1, 20, (5, 5))"
 	 * for an input of this shape.  NULL: none is known. */
 	void (*torch)(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM]);
-	/* The same layer as C for one sample, PLAIN, not training: statements that write y[] from x[]
-	 * (of two inputs also z[]) and its parameters p0[], p1[], ...  There are constants N and M,
+	/* The same layer as C for one sample, PLAIN, not training: statements that write y[] from
+	 * x[] (of two inputs also z[]) and its parameters p0[], p1[], ...  There are constants N and M,
 	 * the values of input and output, and the input's C, H, W (1 where its rank is 1) and the
 	 * output's MC, MH, MW.  NULL: none is known, or the op passes its input on. */
 	void (*c)(const struct tw_op_site *site, FILE *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_weights.c - model.weights from files of other programs: by name, by order and shape, in part;
- * what is said of it, and what is refused. */
+/* test_weights.c - model.weights from files of other programs: by name, by order and shape, in
+ * part; what is said of it, and what is refused. */
 #include "engine/network.h"
 #include "kit/scratch.h"
 #include "model/model.h"
