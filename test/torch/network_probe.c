@@ -17,6 +17,7 @@
 #include "engine/order.h"
 #include "spec/job.h"
 #include "checkpoint/snapshot.h"
+#include "checkpoint/weights.h"
 #include "model/safetensors.h"
 #include "run/open_engine.h"
 
@@ -173,7 +174,9 @@ static void compute(struct probe *p, bool training, struct tw_inputs *in, const 
 		.prediction = training ? NULL : room(in->count * outputs_of(p) * sizeof(float)),
 	};
 
-	must(tw_weights_read(weights, p->graph, heap, &vector, &why), &why);
+	must(tw_weights_read(&(struct tw_weights_request){ .path = weights, .graph = p->graph },
+			     heap, &vector, &why),
+	     &why);
 	piece.at = vector;
 	in->piece = &piece;
 	in->pieces = 1;
