@@ -18,10 +18,12 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 sys.path = [p for p in sys.path if p]  # not what lies in the folder we were started in
 
-# PyTorch's own kernels, oneDNN in it, and OpenBLAS, which knows instruction sets by cores that have them.
-PINS = {"avx2": ("avx2", "AVX2", "Haswell"), "plain": ("default", "SSE41", "Nehalem")}
-for name, value in zip(("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "OPENBLAS_CORETYPE"),
-                       PINS.get(sys.argv[1], ())):
+# PyTorch's own kernels, oneDNN in it, MKL, and OpenBLAS, which knows instruction sets by cores that
+# have them.
+PINS = {"avx2": ("avx2", "AVX2", "AVX2", "Haswell"),
+        "plain": ("default", "SSE41", "SSE4_2", "Nehalem")}
+for name, value in zip(("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS",
+                        "OPENBLAS_CORETYPE"), PINS.get(sys.argv[1], ())):
     os.environ[name] = value
 
 
