@@ -6,7 +6,7 @@
 #include "base/fetch.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = { &tw_eval_master, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_master, &tw_figures_master, NULL };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
@@ -166,10 +166,6 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current)
 			tw_deal_done(m, ctx, msg);
 		break;
-	case TW_FIGURES:
-		if (tw_master_from_member(m, ctx, msg))
-			tw_figures_told(m, ctx, msg);
-		break;
 	case TW_HAVE:
 		if (msg->h.flags & TW_FLAG_HELD)
 			tw_stalled_hears(m, ctx, msg);
@@ -191,10 +187,9 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_optimise_scalar(m, msg);
 		break;
 	case TW_PIN:
-		if (msg->b.pin.what == TW_PIN_COUNT)
-			tw_score_steady(m, msg);
 		tw_duties_message(&m->duties, ctx, msg);
 		break;
+	case TW_FIGURES:
 	case TW_RESULT:
 		if (tw_master_from_member(m, ctx, msg))
 			tw_duties_message(&m->duties, ctx, msg);
@@ -239,7 +234,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 			tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 		break;
 	case TIMER_FIGURES:
-		tw_figures_late(m);
+		tw_figures_master_late(m);
 		break;
 	case TIMER_LIMIT:
 		m->wish.time_up = true;

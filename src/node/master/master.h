@@ -6,6 +6,7 @@
 #define TW_NODE_MASTER_MASTER_H
 
 #include "node/duty/eval/eval.h"
+#include "node/duty/figures/figures.h"
 #include "node/kernel/ledger.h"
 #include "node/kernel/master_post.h"
 #include "node/kernel/master_roster.h"
@@ -398,12 +399,6 @@ void tw_stuck_check(struct master *m, struct tw_context *ctx);
 bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot);
 
 /* master_finish.c */
-/* Every shard has told its state; something is dealt; a worker finds nothing left to deal. */
-void tw_score_steady_from(struct master *m);
-void tw_score_dealt(struct master *m, struct tw_context *ctx);
-void tw_score_dry(struct master *m, struct tw_context *ctx);
-/* A shard says how much was in when nothing was left to deal. */
-void tw_score_steady(struct master *m, const struct tw_msg *msg);
 void tw_score_count(struct master *m, struct tw_context *ctx);
 /* Is the final vector of this shard here, or digested? */
 bool tw_score_has_vector(const struct master *m, uint32_t shard);
@@ -469,26 +464,5 @@ const struct cell_info *tw_cell_of_shard(const struct master *m, uint32_t shard)
 /* Is a shard elsewhere than the cell that computes its stage? */
 bool tw_cells_misplaced(const struct master *m);
 void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32_t boot);
-
-/* --- master_figures.c ----------------------------------------------------------------------- */
-
-/* A cell says what it has done. */
-void tw_figures_told(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* Ask all cells, before the run ends. */
-void tw_figures_ask(struct master *m, struct tw_context *ctx);
-/* This one once more, if it has not answered. */
-void tw_figures_ask_cell(struct master *m, struct tw_context *ctx, struct cell_info *c);
-/* Nothing is expected of it any more. */
-void tw_figures_settle(struct master *m, struct cell_info *c);
-/* TIMER_FIGURES: nor of any. */
-void tw_figures_late(struct master *m);
-/* Which cell of this worker the others wait for, as they say: the first one waits for it, or for
- * one that waits for it; or it has the chunk of an evaluation. */
-uint32_t tw_figures_culprit(const struct master *m, uint32_t slot);
-/* Has every cell answered that was asked? */
-static inline bool tw_figures_complete(const struct master *m)
-{
-	return !m->members.cells.untold;
-}
 
 #endif

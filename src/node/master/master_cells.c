@@ -79,10 +79,7 @@ static void put(struct master *m, struct tw_context *ctx, struct cell_info *c, b
 	if (c->here == here)
 		return;
 	c->here = here;
-	tw_figures_settle(m, c);
-	c->doubted = false;
-	c->waits = UINT32_MAX;
-	c->pin = c->from = 0;
+	tw_figures_master_forget(m, c);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_CELL,
 					.slot = slot,
 					.cell = { .number = tw_cell_number(m, c),
@@ -338,7 +335,7 @@ void tw_cells_up(struct master *m, struct tw_context *ctx, uint32_t node, uint32
 		tw_cells_down(m, ctx, node); /* it lost its memory */
 	} else if (m->member[tw_cell_slot(m, c)].live) {
 		tw_master_reconnected(m, ctx, tw_cell_slot(m, c));
-		tw_figures_ask_cell(m, ctx, c);
+		tw_figures_master_ask_cell(m, ctx, c);
 	}
 }
 

@@ -155,7 +155,7 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
 		  uint64_t to)
 {
-	tw_score_dealt(m, ctx);
+	tw_figures_steady_dealt(m, ctx);
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DEAL,
 					.slot = slot,
 					.from = from,
@@ -257,7 +257,7 @@ static void serve(struct master *m, struct tw_context *ctx)
 		}
 		d->allowed = allowed(m);
 		if (!left && anybody_asks(d, k))
-			tw_score_dry(m, ctx);
+			tw_figures_steady_dry(m, ctx);
 		k = next_to_look_at(d, k, left && d->again && tw_orphans_may_help(m),
 				    left && d->turns && !early);
 		if (k == TW_NO_SLOT)

@@ -1,77 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_finish.c - the end of a run: throughput without the tail, last vectors, totals. */
+/* master_finish.c - the end of a run: last vectors, totals. */
 #include "node/figures.h"
 #include "node/master/master.h"
 
 #include <math.h>
-
-/* --- throughput without the tail -------------------------------------------------------------- */
-
-/* (1) of struct steady */
-void tw_score_steady_from(struct master *m)
-{
-	double had = 0;
-
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		struct shard_info *i = &m->shard[s];
-
-		if (!m->steady.dealt || i->tally.samples < i->had)
-			i->had = i->tally.samples;
-		had += (double)i->had;
-	}
-	if (!m->steady.dry)
-		m->steady.from = had;
-}
-
-void tw_score_dealt(struct master *m, struct tw_context *ctx)
-{
-	if (m->steady.dealt)
-		return;
-	m->steady.dealt = true;
-	m->steady.began = tw_now(ctx);
-}
-
-void tw_score_dry(struct master *m, struct tw_context *ctx)
-{
-	struct tw_body_pin what = { .what = TW_PIN_COUNT };
-
-	if (!m->steady.dealt || m->steady.dry)
-		return;
-	m->steady.dry = true;
-	m->steady.end = tw_now(ctx);
-	if (tw_master_rounds(m)) {
-		m->steady.samples = (double)m->count.samples * m->plan->problem.shards;
-		return;
-	}
-	m->steady.ask = what.pin = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
-	m->steady.left = m->plan->problem.shards;
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		tw_eval_master_send_pin(m, ctx, s, &what);
-}
-
-/* How much was in when nothing was left to deal. */
-void tw_score_steady(struct master *m, const struct tw_msg *msg)
-{
-	struct shard_info *i = &m->shard[msg->h.shard];
-
-	if (msg->h.view != m->restart.generation || i->node != msg->from.node || !m->steady.ask ||
-	    msg->b.pin.pin != m->steady.ask || i->steady)
-		return;
-	i->steady = true;
-	m->steady.samples += (double)msg->b.pin.samples;
-	m->steady.left--;
-}
-
-/* A shard that was lost before it could answer takes the answer with it. */
-static struct tw_steady steady_of(const struct master *m)
-{
-	const struct steady *s = &m->steady;
-
-	if (!s->dry || s->left || s->end <= s->began)
-		return (struct tw_steady){ .samples = NAN };
-	return (struct tw_steady){ (s->samples - s->from) / m->plan->problem.shards,
-				   s->end - s->began };
-}
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
@@ -181,14 +113,15 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 			m->shard[s].vector = NULL;
 		}
 		ask_for_vectors(m, ctx);
-		tw_figures_ask(m, ctx);
+		tw_figures_master_ask(m, ctx);
 		return;
 	}
 	if (m->ending.large) {
 		digest_vectors(m);
 		ask_for_vectors(m, ctx);
 	}
-	if (!tw_figures_complete(m) || !tw_master_every_shard(m, &m->ending.lacks, has_counted))
+	if (!tw_figures_master_complete(m) ||
+	    !tw_master_every_shard(m, &m->ending.lacks, has_counted))
 		return;
 	if (m->wish.stopping)
 		tw_score_finish(m, ctx, TW_INTERRUPTED);
@@ -253,7 +186,7 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 			       .dropped = m->count.dropped,
 			       .refused = m->count.refused,
 			       .lost_copies = m->count.lost_copies,
-			       .steady = steady_of(m),
+			       .steady = tw_figures_steady(m),
 			       .train_loss = m->count.train_loss,
 			       .workers = p->crew.workers,
 			       .shards = p->problem.shards,

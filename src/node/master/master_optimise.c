@@ -264,7 +264,7 @@ void tw_optimise_deal(struct master *m, struct tw_context *ctx)
 		case OPTIMISE_RESTS:
 			if (!may_go_on(m)) {
 				if (m->phase == PHASE_RUN && tw_deal_exhausted(m))
-					tw_score_dry(m, ctx);
+					tw_figures_steady_dry(m, ctx);
 				return;
 			}
 			step(m, ctx, NULL);

@@ -66,7 +66,7 @@ bool tw_round_is_under_way(const struct master *m, uint32_t slot)
 
 	if (!stage_of || !m->member[slot].stripe.have)
 		return m->member[slot].stripe.have;
-	stage = tw_plan_stage_of(m->plan, tw_figures_culprit(m, slot));
+	stage = tw_plan_stage_of(m->plan, tw_figures_master_culprit(m, slot));
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (stage_of[s] == stage) {
 			const bool have = have_of(m, slot)[s / 64] >> s % 64 & 1;
@@ -225,7 +225,7 @@ static bool open_round(struct master *m, struct tw_context *ctx)
 			    plan_one(m, ctx, k))
 				continue;
 			if (tw_deal_exhausted(m)) /* and not only at the end of an epoch */
-				tw_score_dry(m, ctx);
+				tw_figures_steady_dry(m, ctx);
 			if (!m->plan->dealing.subsets.count)
 				break;
 		}
@@ -426,7 +426,7 @@ void tw_round_deal(struct master *m, struct tw_context *ctx)
 		}
 		if (!open_ahead(m, ctx)) {
 			if (m->phase == PHASE_RUN && tw_deal_exhausted(m))
-				tw_score_dry(m, ctx);
+				tw_figures_steady_dry(m, ctx);
 			if (m->phase == PHASE_RUN && !tw_replicas_bring(m, ctx))
 				return;
 			if (!may_open(m))

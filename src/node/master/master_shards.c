@@ -221,7 +221,7 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx)
 	/* they outlive whoever counted before us */
 	if (m->restart.history != HISTORY_KNOWN || tw_master_rounds(m))
 		tw_master_applied(m, &m->count.steps, &m->count.samples);
-	tw_score_steady_from(m);
+	tw_figures_steady_agreed(m);
 	tw_eval_master_agreed(m, tw_master_adopted_any(m));
 	m->restart.history = HISTORY_KNOWN;
 	if (m->restart.move == MOVE_BEGUN)

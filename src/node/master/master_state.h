@@ -173,10 +173,6 @@ struct cell_info {
 	bool here; /* who has it has asked to join, or is a member's */
 	uint32_t node, boot;
 	uint32_t next_at;         /* the next one in cell_book.at_node */
-	bool asked;               /* for its figures, and they have not come */
-	bool doubted;             /* it has told what cannot be */
-	uint32_t waits;           /* for this cell of its worker, as it says; UINT32_MAX: none */
-	uint64_t pin, from;       /* the last evaluation that it passed on, as it says */
 	struct tw_block *part;    /* as those of struct member, which then has them only when all */
 	struct tw_block *restore; /* cells do */
 };
@@ -189,7 +185,6 @@ struct cell_book {
 	uint32_t *here;         /* by slot: how many of its cells are here */
 	struct tw_slots *level; /* slots of which 0, 1, ... cells are here, and one is missing */
 	struct tw_member *name; /* room for the cells of one worker */
-	uint32_t untold;        /* cells that are asked for their figures */
 };
 
 /* Who is in.  `seat` and `unseat` in master_workers.c alone change live, at_node and next_at.
@@ -515,19 +510,6 @@ struct cuts {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* For the throughput without the tail.
- *
- *  (1) `from` is the sum of what shards had when the first samples were dealt.  One that comes back
- *      from a checkpoint with less had so much: what was lost with it was not applied meanwhile.
- *      So no shard ends with less than it began with. */
-struct steady {
-	bool dealt, dry;      /* something was dealt; and a worker then found nothing left */
-	int64_t began, end;   /* when */
-	double from, samples; /* sums over the shards, of whole numbers */
-	uint64_t ask;         /* number of the count; 0: none was asked for */
-	uint32_t left;        /* shards that have not answered */
-};
-
 /* The final vector where it is large: it is digested in the order of shards, and not kept.
  *
  *  (1) the vectors of the first `digested` shards are in; the first `asked_for` were asked. */
@@ -584,9 +566,9 @@ struct master {
 	struct commit commit;
 	struct verdicts verdicts;
 	struct cuts cuts;
-	struct eval_master *eval; /* duty/eval */
+	struct eval_master *eval;       /* duty/eval */
+	struct figures_master *figures; /* duty/figures */
 	struct tw_duties duties;
-	struct steady steady;
 	struct ending ending;
 	struct counts count;
 	struct watch watch;

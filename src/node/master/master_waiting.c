@@ -170,7 +170,7 @@ struct tw_addr tw_master_holds_up(const struct master *m, uint32_t slot)
 
 	if (!tw_plan_is_staged(m->plan))
 		return (struct tw_addr){ m->member[slot].node, TW_WORKER, 0 };
-	cell = tw_figures_culprit(m, slot);
+	cell = tw_figures_master_culprit(m, slot);
 	return (struct tw_addr){ tw_cell_at(m, slot, cell)->node, TW_WORKER, (uint16_t)cell };
 }
 

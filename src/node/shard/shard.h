@@ -16,7 +16,7 @@
  *	average    the same, of a mean of parameters     shard_reduce.c
  *	views      the same, of a mean of pinned views   shard_reduce.c
  *	spread     what replicas that differ exchange    shard_spread.c
- *	duties     protocols with a folder of their own  kernel/duty.h: eval
+ *	duties     protocols with a folder of their own  kernel/duty.h
  *
  * tw_shard_let_go resets all of them; of the fence, generation and term stay. */
 #ifndef TW_NODE_SHARD_SHARD_H

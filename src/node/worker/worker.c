@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.c - the worker as an actor: what it is told, by whom, and which part of it hears it. */
+#include "node/duty/figures/figures.h"
 #include "node/worker/worker.h"
 #include "base/fetch.h"
 #include "node/duty/eval/eval.h"
@@ -93,7 +94,7 @@ static enum tw_status open_cell(struct worker *w, uint32_t place)
 	return st == TW_OK && wishes ? tw_stage_take(w, cell) : st;
 }
 
-static const struct tw_duty *const duties[] = { &tw_eval_worker, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_worker, &tw_figures_worker, NULL };
 
 static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 {
@@ -209,7 +210,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_stage_hears(w, ctx, m);
 		break;
 	case TW_ASK:
-		tw_stage_asked(w, ctx, m);
+		tw_duties_message(&w->duties, ctx, m);
 		break;
 	case TW_EVAL:
 		if (tw_worker_is_member(w) && m->h.incarnation == w->me.id.incarnation &&
@@ -245,6 +246,15 @@ static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 		tw_timer(ctx, TW_TIMER_LOST, w->plan->crew.limit);
 }
 
+/* The cell of its worker that it waits for; UINT32_MAX: none. */
+static uint32_t waits_for(const struct worker *w)
+{
+	struct tw_wait wait;
+
+	return tw_worker_waits(w, &wait) && wait.whom.role == TW_WORKER ? wait.whom.index
+									: UINT32_MAX;
+}
+
 /* A server is silent for us, and the master has not moved its shards: others must not wait for
  * us.  Leave, and ask again later, or as soon as the server can be reached. */
 static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
@@ -259,7 +269,7 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		return;
 	}
 	if (timer == TW_TIMER_FIGURES) {
-		tw_stage_figures_due(w, ctx);
+		tw_figures_worker_due(w, ctx, waits_for(w));
 		return;
 	}
 	if (!tw_worker_is_member(w)) {

@@ -8,7 +8,7 @@
  *	building      worker_contribution.c  what is computed and not pushed yet
  *	kept          worker_state.c         what survives it in a checkpoint
  *	              worker_own_steps.c     ... and its own copy of the parameters
- *	duties        kernel/duty.h          protocols with a folder of their own: eval
+ *	duties        kernel/duty.h          protocols with a folder of their own
  *
  * worker_answer.c hears the shards and decides what is next.
  *
@@ -176,7 +176,8 @@ struct worker {
 	struct worker_step step;
 	struct worker_building building;
 	struct worker_kept kept;
-	struct eval_worker *eval; /* duty/eval */
+	struct eval_worker *eval;       /* duty/eval */
+	struct figures_worker *figures; /* duty/figures; NULL: it computes the whole model */
 	struct tw_duties duties;
 	struct worker_shard *shard; /* by holder of the exchange */
 	struct worker_stage *stage; /* a cell's; NULL: it computes the whole model */

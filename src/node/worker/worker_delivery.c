@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_delivery.c - what one cell of a worker says to another arrives once and in order, whatever
  * becomes of the connection; (8) in worker_stage.h. */
+#include "node/duty/figures/figures.h"
 #include "node/worker/worker.h"
 
 #include <string.h>
@@ -96,7 +97,7 @@ static void send(struct worker *w, struct tw_context *ctx, uint32_t cell, const 
 		m->h.payload = one->bytes;
 		m->h.flags |= one->plain ? TW_FLAG_PLAIN : 0;
 		if (!(m->h.flags & TW_FLAG_FREE))
-			w->stage->counts.work.sent += one->bytes;
+			tw_figures_worker_sent(w, one->bytes);
 	}
 	tw_send(ctx, m);
 }

@@ -224,10 +224,8 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 	w->leases.last = (uint64_t)(b->incarnation >> 20) << 20;
 	tw_worker_reset(w, ctx, m->h.view);
 	tw_exchange_renew(&w->exchange);
-	if (w->stage) {
-		tw_stage_forget_counts(w, ctx);
+	if (w->stage)
 		tw_links_renew(w);
-	}
 	if (!restore(w, ctx, m))
 		return;
 	places(w, ctx, m);

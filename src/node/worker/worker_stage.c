@@ -2,6 +2,7 @@
 /* worker_stage.c - a cell makes the moves of its schedule: what it computes and sends on.  The
  * rules are in worker_stage.h; worker_stage_memory.c has what it keeps. */
 #include "node/duty/eval/eval.h"
+#include "node/duty/figures/figures.h"
 #include "node/worker/worker.h"
 
 static bool is_first(const struct worker_stage *s)
@@ -64,10 +65,7 @@ static void compute(struct worker *w, struct tw_context *ctx, const struct fligh
 	c->in.cancel = &c->cancel;
 	w->step.state = STEP_COMPUTING;
 	r->began = tw_now(ctx);
-	if (!s->counts.work.forwards && !r->back)
-		s->counts.first = r->began;
-	tw_stage_count_memory(w);
-	tw_stage_watch(w, ctx);
+	tw_figures_worker_begins(w, ctx, r->back);
 	ctx->world->compute(ctx, c);
 }
 
@@ -170,9 +168,7 @@ static void forwarded(struct worker *w, struct tw_context *ctx, struct flight *f
 	if (!keeps)
 		tw_stage_drop_views(f->view, w->exchange.holders);
 	tw_stage_send_act(w, ctx, &f->what, s->run.out);
-	s->counts.work.forwards++;
-	s->counts.last = tw_now(ctx);
-	s->counts.work.forward_time += s->counts.last - s->run.began;
+	tw_figures_worker_forwarded(w, ctx);
 }
 
 /* (10): what is contributed by now goes up to here. */
@@ -207,7 +203,6 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 
 	tw_stage_send_grad(w, ctx, f, s->run.out);
 	s->backwards++;
-	s->counts.work.backwards++;
 	s->group = f->what.group;
 	if (is_first(s))
 		tw_stage_is_back(w, ctx, f->what.micro, f->loss);
@@ -217,11 +212,8 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 	tw_worker_contribute(w, ctx, &done, w->step.gradient);
 	keep_mark(w);
 	/* adding it up takes its time, too */
-	s->counts.last = tw_now(ctx);
-	s->counts.work.backward_time += s->counts.last - s->run.began;
-	tw_stage_tell(w, ctx);
+	s->waits_since = tw_figures_worker_backwarded(w, ctx);
 	s->waits_version = s->waits_version || tw_exchange_asks(&w->exchange);
-	s->waits_since = s->counts.last;
 }
 
 void tw_stage_computed(struct worker *w, struct tw_context *ctx)

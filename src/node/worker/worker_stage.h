@@ -110,16 +110,6 @@ struct cell_place {
 	uint32_t node, boot;
 };
 
-/* What a cell tells of itself, for results and metrics; anew with every identity. */
-struct stage_counts {
-	struct tw_stage_work work;
-	int64_t first, last;       /* when it began its first, and ended its last move */
-	uint64_t tests, pin, from; /* evaluations that it passed on; the last of them */
-	uint64_t moves;            /* made when the timer of its figures last fired */
-	uint32_t waits;            /* for this cell, as it told then; UINT32_MAX: none */
-	bool watched;              /* that timer is set */
-};
-
 struct worker_stage {
 	const struct tw_stage *plan; /* NULL: it has had no place yet (7) */
 	uint32_t cell, cells;        /* cell: the one it wishes for, until it has a place */
@@ -169,7 +159,6 @@ struct worker_stage {
 	/* evaluation: inputs of the stage */
 	struct tw_block *test_x;
 
-	struct stage_counts counts;
 	void *room; /* of the arrays above but `early`, `roster`, `named`, `link` */
 };
 
@@ -236,23 +225,6 @@ void tw_stage_deal_others(struct worker *w, struct tw_context *ctx);
 bool tw_stage_is_back(struct worker *w, struct tw_context *ctx, uint64_t micro, double loss);
 /* It neither begins something nor waits for more of it. */
 bool tw_stage_stops(const struct worker *w);
-
-/* --- worker_figures.c ---------------------------------------------------------------------- */
-
-/* What it holds now may be the most so far. */
-void tw_stage_count_memory(struct worker *w);
-/* A note of what it has done. */
-void tw_stage_tell(struct worker *w, struct tw_context *ctx);
-/* A new identity: nothing is done. */
-void tw_stage_forget_counts(struct worker *w, struct tw_context *ctx);
-/* It has passed on an evaluation. */
-void tw_stage_passed(struct worker *w, struct tw_context *ctx, const struct tw_body_eval *what);
-/* It computes: the master is told of it once a second, and when it has come to a halt. */
-void tw_stage_watch(struct worker *w, struct tw_context *ctx);
-/* TW_TIMER_FIGURES. */
-void tw_stage_figures_due(struct worker *w, struct tw_context *ctx);
-/* ASK: what it has done, to the master. */
-void tw_stage_asked(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 
 /* --- worker_act.c ------------------------------------------------------------------------- */
 

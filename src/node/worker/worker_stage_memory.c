@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_stage_memory.c - what a cell keeps: flights, versions of its parameters, counts;
  * worker_stage.h has the rules. */
+#include "node/duty/figures/figures.h"
 #include "node/worker/worker.h"
 
 #include <string.h>
@@ -243,8 +244,7 @@ void tw_stage_fetched(struct worker *w, struct tw_context *ctx)
 
 	if (s->waits_version) {
 		s->newest++;
-		s->counts.work.updates++;
-		s->counts.work.update_time += tw_now(ctx) - s->waits_since;
+		tw_figures_worker_updated(w, tw_now(ctx) - s->waits_since);
 	}
 	s->waits_version = false;
 	if (s->versions && s->forwards)

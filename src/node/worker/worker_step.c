@@ -9,6 +9,7 @@
  *  (2) it is abandoned, not forgotten: `computed` comes in any case, and only then may the next one
  *      start. */
 #include "node/duty/eval/eval.h"
+#include "node/duty/figures/figures.h"
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -253,7 +254,7 @@ static void evaluated(struct worker *w, struct tw_context *ctx)
 	const struct tw_eval_passed p = tw_eval_worker_computed(w, ctx);
 
 	if (w->stage && p.done)
-		tw_stage_passed(w, ctx, &p.what);
+		tw_figures_worker_passed(w, ctx, &p.what);
 	if (p.block)
 		tw_stage_send_act(w, ctx,
 				  &(struct tw_body_act){ .pin = p.what.pin,

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* figures_worker.c - what a cell counts of itself, and tells: notes here, FIGURES to the master.
+ * The numbers in brackets are those of README.md. */
+#include "node/duty/figures/figures.h"
+#include "node/kernel/duty.h"
+#include "node/worker/worker.h"
+
+#include <stddef.h>
+
+/* What a cell tells of itself, for results and metrics; anew with every identity. */
+struct stage_counts {
+	struct tw_stage_work work;
+	int64_t first, last;       /* when it began its first, and ended its last move */
+	uint64_t tests, pin, from; /* evaluations that it passed on; the last of them */
+	uint64_t moves;            /* made when the timer of its figures last fired */
+	uint32_t waits;            /* for this cell, as it told then; UINT32_MAX: none */
+	bool watched;              /* that timer is set */
+};
+
+struct figures_worker {
+	struct stage_counts counts;
+};
+
+#define REPORT TW_SECOND
+
+static bool is_among(struct tw_block *const *list, uint32_t count, const struct tw_block *b)
+{
+	for (uint32_t k = 0; k < count; k++)
+		if (list[k] == b)
+			return true;
+	return !b;
+}
+
+/* What it holds, at its most: versions, inputs and stashes. */
+static void count_memory(struct worker *w)
+{
+	const struct worker_stage *s = w->stage;
+	struct tw_stage_work *c = &w->figures->counts.work;
+	struct tw_block *seen[64 * 4];
+	uint32_t versions = 0, depth = 0;
+	size_t bytes = 0;
+
+	if (!w->exchange.holders)
+		return;
+	seen[versions++] = w->exchange.holder[0].view;
+	for (uint32_t k = 0; k < s->window; k++) {
+		const struct flight *f = &s->flight[k];
+
+		if (f->view[0] && !is_among(seen, versions, f->view[0]) && versions < 64 * 4)
+			seen[versions++] = f->view[0];
+		depth += f->forwarded || f == s->run.of;
+		if (f->forwarded || f == s->run.of)
+			bytes += (f->x ? f->x->bytes : 0) + s->plan->stash;
+	}
+	for (uint32_t k = 0; k < s->versions; k++)
+		if (!is_among(seen, versions, s->version[k].view[0]) && versions < 64 * 4)
+			seen[versions++] = s->version[k].view[0];
+	bytes += versions * s->plan->floats * sizeof(float);
+	c->depth = depth > c->depth ? depth : c->depth;
+	c->versions = versions > c->versions ? versions : c->versions;
+	c->memory = bytes > c->memory ? bytes : c->memory;
+}
+
+static void tell(struct worker *w, struct tw_context *ctx)
+{
+	const struct worker_stage *s = w->stage;
+	const struct stage_counts *c = &w->figures->counts;
+
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STAGE,
+					.slot = w->me.id.slot,
+					.incarnation = w->me.id.incarnation,
+					.stage = &(struct tw_stage_note){ .cell = s->cell,
+									  .first = c->first,
+									  .last = c->last,
+									  .work = c->work } });
+}
+
+/* The master need not hear which cell it is: it knows who has which place. */
+static void report(struct worker *w, struct tw_context *ctx, uint64_t asked)
+{
+	const struct stage_counts *c = &w->figures->counts;
+	struct tw_msg *m = tw_worker_to_master(w, ctx, TW_FIGURES);
+	const int64_t now = tw_now(ctx);
+
+	if (!m)
+		return;
+	m->h.flags = TW_FLAG_FREE;
+	m->b.figures = (struct tw_body_figures){
+		.asked = asked,
+		.began = c->work.forwards ? (uint64_t)(now - c->first) : 0,
+		.ended = c->work.forwards ? (uint64_t)(now - c->last) : 0,
+		.work = c->work,
+		.pin = c->pin,
+		.from = c->from,
+		.waits = c->waits,
+	};
+	tw_send(ctx, m);
+}
+
+static void watch(struct worker *w, struct tw_context *ctx)
+{
+	struct stage_counts *c = &w->figures->counts;
+
+	if (!c->watched)
+		tw_timer(ctx, TW_TIMER_FIGURES, REPORT);
+	c->watched = true;
+}
+
+void tw_figures_worker_passed(struct worker *w, struct tw_context *ctx,
+			      const struct tw_body_eval *what)
+{
+	struct stage_counts *c = &w->figures->counts;
+
+	c->tests++;
+	c->pin = what->pin;
+	c->from = what->from;
+	watch(w, ctx);
+}
+
+void tw_figures_worker_due(struct worker *w, struct tw_context *ctx, uint32_t waits)
+{
+	struct stage_counts *c = &w->figures->counts;
+	const uint64_t moves = c->work.forwards + c->work.backwards + c->tests;
+	const bool moved = moves != c->moves;
+
+	if (moved)
+		waits = UINT32_MAX; /* (6) */
+	c->watched = false;
+	if (!tw_worker_is_member(w) || (!moved && waits == c->waits)) /* (5) */
+		return;
+	c->moves = moves;
+	c->waits = waits;
+	report(w, ctx, 0);
+	watch(w, ctx);
+}
+
+/* --- moves ----------------------------------------------------------------------------------- */
+
+void tw_figures_worker_begins(struct worker *w, struct tw_context *ctx, bool back)
+{
+	struct stage_counts *c = &w->figures->counts;
+
+	if (!c->work.forwards && !back)
+		c->first = w->stage->run.began;
+	count_memory(w);
+	watch(w, ctx);
+}
+
+void tw_figures_worker_forwarded(struct worker *w, struct tw_context *ctx)
+{
+	struct stage_counts *c = &w->figures->counts;
+
+	c->work.forwards++;
+	c->last = tw_now(ctx);
+	c->work.forward_time += c->last - w->stage->run.began;
+}
+
+int64_t tw_figures_worker_backwarded(struct worker *w, struct tw_context *ctx)
+{
+	struct stage_counts *c = &w->figures->counts;
+
+	c->work.backwards++;
+	c->last = tw_now(ctx);
+	c->work.backward_time += c->last - w->stage->run.began;
+	tell(w, ctx);
+	return c->last;
+}
+
+void tw_figures_worker_sent(struct worker *w, uint64_t bytes)
+{
+	w->figures->counts.work.sent += bytes;
+}
+
+void tw_figures_worker_updated(struct worker *w, int64_t took)
+{
+	w->figures->counts.work.updates++;
+	w->figures->counts.work.update_time += took;
+}
+
+/* --- the duty -------------------------------------------------------------------------------- */
+
+static void message(void *actor, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct worker *w = actor;
+
+	if (tw_worker_is_member(w) && m->h.incarnation == w->me.id.incarnation)
+		report(w, ctx, m->b.ask.number);
+}
+
+/* Nothing is done as this one. */
+static void renew(void *actor, struct tw_context *ctx)
+{
+	struct worker *w = actor;
+
+	w->figures->counts = (struct stage_counts){ .waits = UINT32_MAX };
+	watch(w, ctx);
+}
+
+const struct tw_duty tw_figures_worker = {
+	.name = "figures",
+	.bytes = sizeof(struct figures_worker),
+	.place = offsetof(struct worker, figures),
+	.hears = TW_HEARS(TW_ASK),
+	.wanted = tw_plan_is_staged,
+	.message = message,
+	.renew = renew,
+};
