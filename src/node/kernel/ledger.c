@@ -13,6 +13,17 @@ uint32_t tw_deal_unit(const struct master *m)
 	return batch * p->dealing.accumulate * p->traffic.push;
 }
 
+uint32_t tw_deal_batch(const struct master *m, uint32_t slot)
+{
+	const uint64_t g = m->plan->dealing.global_batch, n = tw_master_live(m);
+	uint64_t k;
+
+	if (!g)
+		return m->plan->dealing.batch;
+	k = tw_slots_rank(&m->members.live, slot);
+	return (uint32_t)(g * (k + 1) / n - g * k / n);
+}
+
 bool tw_deal_exhausted(const struct master *m)
 {
 	struct tw_span gap;

@@ -7,6 +7,8 @@
 
 /* Samples of one push of a worker. */
 uint32_t tw_deal_unit(const struct master *m);
+/* Samples per step of this worker, by its rank among the live ones. */
+uint32_t tw_deal_batch(const struct master *m, uint32_t slot);
 /* Is nothing left to deal: all positions are taken, or the run is to end? */
 bool tw_deal_exhausted(const struct master *m);
 /* Of this many updates of a slice and contributions to it, the updates that count: where a replica

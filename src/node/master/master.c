@@ -6,7 +6,8 @@
 #include "base/fetch.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = { &tw_eval_master, &tw_figures_master, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_master, &tw_figures_master,
+						&tw_finish_master, NULL };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
@@ -60,7 +61,6 @@ static void master_free(struct tw_actor *a)
 		tw_spans_release(&i->applied);
 		tw_spans_release(&i->twice);
 		tw_block_drop(i->part);
-		tw_block_drop(i->vector);
 		tw_block_drop(i->host);
 		m->heap->put(m->heap, i->set);
 	}
@@ -76,8 +76,6 @@ static void master_free(struct tw_actor *a)
 	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
 	tw_spans_release(&m->cuts.closed);
-	tw_digest_free(m->ending.parameters);
-	tw_digest_free(m->ending.buffers);
 	void *const plain[] = { m->member, m->shard, m->server, m->commit.set };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
@@ -225,7 +223,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		m->waits.counting_homes = false;
 		tw_say(ctx, TW_WARNING, "shards have had no server for %.0f s: stopping",
 		       (double)m->plan->crew.wait / 1e9);
-		tw_score_finish(m, ctx, TW_INTERRUPTED);
+		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 		return;
 	case TIMER_CUT:
 		if (m->phase == PHASE_RUN && !m->cuts.making)
@@ -314,7 +312,7 @@ static void master_interrupt(struct tw_actor *a, struct tw_context *ctx)
 
 	m->wish.stop = true;
 	if (!m->restart.begun) {
-		tw_score_finish(m, ctx, TW_INTERRUPTED);
+		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 		return;
 	}
 	tw_master_drive(m, ctx);

@@ -7,6 +7,7 @@
 
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
+#include "node/duty/finish/finish.h"
 #include "node/kernel/ledger.h"
 #include "node/kernel/master_post.h"
 #include "node/kernel/master_roster.h"
@@ -133,8 +134,6 @@ static inline bool tw_deal_was_told(const struct member *e)
 {
 	return e->appetite == APPETITE_DRY || e->appetite == APPETITE_EARLY;
 }
-/* Samples per step of this worker, by its rank among the live ones. */
-uint32_t tw_deal_batch(const struct master *m, uint32_t slot);
 /* Is this a warm start, in which it is not this worker's turn yet? */
 bool tw_deal_too_early(const struct master *m, uint32_t slot);
 /* The next free range for this worker below `end`, at most `most` long, inside one epoch. */
@@ -279,7 +278,6 @@ enum tw_status tw_optimise_pack(const struct master *m, struct tw_array *out);
 enum tw_status tw_optimise_restore(struct master *m, const struct tw_array *part);
 /* From the initial weights. */
 void tw_optimise_restart(struct master *m);
-void tw_optimise_totals(const struct master *m, struct tw_totals *t);
 
 /* master_portions.c: the evaluation under way */
 enum tw_status tw_portions_init(struct master *m);
@@ -397,13 +395,6 @@ void tw_stuck_awake(struct master *m, struct tw_context *ctx);
 void tw_stuck_check(struct master *m, struct tw_context *ctx);
 /* Was this node removed for that, and has not been started again since? */
 bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot);
-
-/* master_finish.c */
-void tw_score_count(struct master *m, struct tw_context *ctx);
-/* Is the final vector of this shard here, or digested? */
-bool tw_score_has_vector(const struct master *m, uint32_t shard);
-void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
-void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status status);
 
 /* --- master_stalled.c ----------------------------------------------------------------------- */
 

@@ -361,11 +361,11 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 	} else if (msg->b.part.cut == 0) {
 		if (tw_master_rounds(m) && msg->b.part.round != m->rounds.number)
 			return; /* as in keep_of_shard */
-		if (m->phase == PHASE_COUNT && !tw_score_has_vector(m, s) &&
+		if (m->phase == PHASE_COUNT && !tw_finish_master_has_vector(m, s) &&
 		    msg->h.payload ==
 			    (m->plan->problem.border[s + 1] - m->plan->problem.border[s]) *
 				    sizeof(float))
-			keep(&m->shard[s].vector, msg->payload);
+			tw_finish_master_take(m, s, msg->payload);
 	} else if (m->cuts.making == msg->b.part.cut && m->cuts.stored != m->cuts.making &&
 		   !(m->cuts.large && (s < m->cuts.written || s >= m->cuts.asked_for))) {
 		keep_of_shard(m, s, msg);
@@ -404,9 +404,9 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 	if (stop && drained && (!m->cuts.final || m->wish.stop)) {
 		m->wish.stopping = true; /* count what there is, and go */
 		if (status == TW_OK)
-			tw_score_count(m, ctx);
+			tw_finish_master_count(m, ctx);
 		else
-			tw_score_finish(m, ctx, TW_IO);
+			tw_finish_master_end(m, ctx, TW_IO);
 		return;
 	}
 	if (stop && !drained && status == TW_OK) {
@@ -418,7 +418,7 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 	if (!drained)
 		return;
 	if (m->cuts.final) {
-		tw_score_count(m, ctx);
+		tw_finish_master_count(m, ctx);
 		return;
 	}
 	tw_master_new_generation(m, ctx);

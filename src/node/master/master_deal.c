@@ -11,17 +11,6 @@
 
 #include <math.h>
 
-uint32_t tw_deal_batch(const struct master *m, uint32_t slot)
-{
-	const uint64_t g = m->plan->dealing.global_batch, n = tw_master_live(m);
-	uint64_t k;
-
-	if (!g)
-		return m->plan->dealing.batch;
-	k = tw_slots_rank(&m->members.live, slot);
-	return (uint32_t)(g * (k + 1) / n - g * k / n);
-}
-
 /* How many workers may work now: in a warm start not all of them. */
 static uint32_t allowed(const struct master *m)
 {
@@ -164,7 +153,7 @@ void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint6
 
 void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
 {
-	const double updates = m->optimise           ? (double)m->count.iterations
+	const double updates = m->optimise           ? (double)m->count.optimised.iterations
 			       : tw_master_rounds(m) ? (double)m->rounds.number
 						     : NAN;
 

@@ -29,6 +29,29 @@ static struct tw_descender descender(struct master *m)
 				      m->optimise->own };
 }
 
+static struct tw_optimised so_far(const struct optimise *o)
+{
+	const struct tw_descent *d = &o->descent;
+
+	return (struct tw_optimised){ .iterations = d->iterations,
+				      .evaluations = d->evaluations,
+				      .restarts = d->restarts,
+				      .backups = o->portions.backups,
+				      .loss = d->loss,
+				      .gradient = d->norm,
+				      .step = d->moved.step,
+				      .why = tw_descent_why_text(d->why) };
+}
+
+/* What others know of it. */
+static void know_state(struct master *m)
+{
+	const struct tw_descent *d = &m->optimise->descent;
+
+	m->wish.over = d->why != TW_DESCENT_RUNS;
+	m->count.optimised = so_far(m->optimise);
+}
+
 enum tw_status tw_optimise_init(struct master *m)
 {
 	const struct tw_optimising *p = plan_of(m);
@@ -50,6 +73,7 @@ enum tw_status tw_optimise_init(struct master *m)
 	if (!o->own || !o->list.at || !o->result || !o->sum || !o->answered)
 		return TW_NO_MEMORY;
 	tw_descent_begin(&o->descent);
+	know_state(m);
 	return tw_portions_init(m);
 }
 
@@ -164,20 +188,6 @@ static const double *sum_results(struct master *m)
 
 /* --- what is next --------------------------------------------------------------------------- */
 
-static struct tw_optimised so_far(const struct optimise *o)
-{
-	const struct tw_descent *d = &o->descent;
-
-	return (struct tw_optimised){ .iterations = d->iterations,
-				      .evaluations = d->evaluations,
-				      .restarts = d->restarts,
-				      .backups = o->portions.backups,
-				      .loss = d->loss,
-				      .gradient = d->norm,
-				      .step = d->moved.step,
-				      .why = tw_descent_why_text(d->why) };
-}
-
 static void note_iteration(struct master *m, struct tw_context *ctx)
 {
 	m->count.train_loss = m->optimise->descent.loss;
@@ -190,15 +200,6 @@ static void rest(struct master *m)
 {
 	m->optimise->state = OPTIMISE_RESTS;
 	m->rounds.open = false;
-}
-
-/* What others know of it. */
-static void know_state(struct master *m)
-{
-	const struct tw_descent *d = &m->optimise->descent;
-
-	m->wish.over = d->why != TW_DESCENT_RUNS;
-	m->count.iterations = d->iterations;
 }
 
 static void step(struct master *m, struct tw_context *ctx, const double *result)
@@ -254,7 +255,7 @@ void tw_optimise_deal(struct master *m, struct tw_context *ctx)
 		tw_say(ctx, TW_WARNING,
 		       "the iteration under way is lost, because too few workers are left to "
 		       "finish it");
-		tw_score_finish(m, ctx, TW_INTERRUPTED);
+		m->wish.stranded = true;
 		return;
 	}
 	for (;;) {
@@ -353,12 +354,4 @@ void tw_optimise_restart(struct master *m)
 	memset(o->own, 0, o->own_bytes);
 	tw_portions_forget(m);
 	rest(m);
-}
-
-void tw_optimise_totals(const struct master *m, struct tw_totals *t)
-{
-	if (!m->optimise)
-		return;
-	t->optimised = so_far(m->optimise);
-	t->updates = (double)t->optimised.iterations;
 }

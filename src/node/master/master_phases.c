@@ -64,6 +64,13 @@ static void check_members(struct master *m, struct tw_context *ctx)
 	       tw_master_live(m), m->plan->crew.min);
 }
 
+static void deal(struct master *m, struct tw_context *ctx)
+{
+	tw_deal(m, ctx);
+	if (m->wish.stranded)
+		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
+}
+
 static void run(struct master *m, struct tw_context *ctx)
 {
 	const bool ends = m->wish.time_up || m->wish.finish || m->wish.stop;
@@ -74,14 +81,14 @@ static void run(struct master *m, struct tw_context *ctx)
 		drain(m, ctx);
 		return;
 	}
-	tw_deal(m, ctx);
+	deal(m, ctx);
 	if (m->phase != PHASE_RUN)
 		return;
 	if (m->wish.cut && !m->plan->checkpoint.drain && !ends && !moves) { /* nobody pauses */
 		if (!tw_master_rounds(m) || !m->rounds.open)
 			tw_cut_snap(m, ctx);
 		if (tw_master_rounds(m))
-			tw_deal(m, ctx);
+			deal(m, ctx);
 		return;
 	}
 	if (tw_master_rounds(m)) {
@@ -134,7 +141,7 @@ static void drained(struct master *m, struct tw_context *ctx)
 		return;
 	}
 	if (tw_deal_exhausted(m))
-		tw_score_count(m, ctx);
+		tw_finish_master_count(m, ctx);
 	else
 		m->phase = PHASE_RELEASE; /* what we drained for is not wanted any more */
 }
@@ -157,7 +164,7 @@ static void look_at_views(struct master *m, struct tw_context *ctx)
 static void score(struct master *m, struct tw_context *ctx)
 {
 	if (tw_eval_master_is_final_made(m)) {
-		tw_score_finish(m, ctx, TW_OK);
+		tw_finish_master_end(m, ctx, TW_OK);
 		return;
 	}
 	check_members(m, ctx);
@@ -193,14 +200,14 @@ static void do_what_is_due(struct master *m, struct tw_context *ctx)
 			break;
 		case PHASE_DRAIN:
 			if (tw_master_rounds(m))
-				tw_deal(m, ctx);
+				deal(m, ctx);
 			drained(m, ctx);
 			break;
 		case PHASE_SNAP:
 			tw_cut_check(m, ctx);
 			break;
 		case PHASE_COUNT:
-			tw_score_count(m, ctx);
+			tw_finish_master_count(m, ctx);
 			break;
 		case PHASE_SCORE:
 			score(m, ctx);

@@ -146,6 +146,7 @@ static bool deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 		return true; /* the run is given up */
 	p->at[k].holder[again] = slot;
 	p->backups += again;
+	m->count.optimised.backups = p->backups;
 	if (again)
 		unlist(p, k);
 	else

@@ -27,7 +27,6 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 	    !tw_master_ask(m, ctx, s, 0))
 		return;
 	tw_cut_snap_shard(m, ctx, s);
-	tw_score_count_shard(m, ctx, s);
 	tw_duties_home(&m->duties, ctx, s);
 	tw_optimise_list_to(m, ctx, s);
 }
@@ -196,7 +195,7 @@ void tw_master_servers_go(struct master *m, struct tw_context *ctx)
 			       k);
 			m->wish.stop = true;
 			if (!m->restart.begun)
-				tw_score_finish(m, ctx, TW_INTERRUPTED);
+				tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 		}
 	}
 }

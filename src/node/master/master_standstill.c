@@ -58,10 +58,10 @@ static uint64_t stamp_replicas(const struct master *m)
 static uint64_t stamp_pause(const struct master *m)
 {
 	uint64_t done = m->cuts.last + m->cuts.stored + m->cuts.parts_here + m->cuts.written +
-			m->ending.digested;
+			tw_finish_master_progress(m);
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		done += (uint64_t)(m->shard[s].part != NULL) + (m->shard[s].vector != NULL);
+		done += m->shard[s].part != NULL;
 	return done;
 }
 

@@ -219,7 +219,7 @@ struct shard_info {
 	bool confirmed; /* it has carried out the last set of verdicts */
 	bool steady;    /* it has said how much was in when nothing was left to deal */
 	uint64_t had;   /* samples, when the first were dealt; see struct steady */
-	struct tw_block *part, *vector;
+	struct tw_block *part;
 	struct tw_spans applied, twice;
 	uint64_t round;
 	struct tw_member *set; /* its last committed set, or (tw_plan_judges) struct tw_judged */
@@ -478,6 +478,7 @@ struct verdicts {
 struct wishes {
 	bool cut, stop, finish, time_up;
 	bool over;     /* the batch method that drives the run has ended */
+	bool stranded; /* nobody is left to finish its iteration, and the run is to stop */
 	bool stopping; /* the last cut is kept: count, and end as interrupted */
 };
 
@@ -510,21 +511,11 @@ struct cuts {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* The final vector where it is large: it is digested in the order of shards, and not kept.
- *
- *  (1) the vectors of the first `digested` shards are in; the first `asked_for` were asked. */
-struct ending {
-	bool large;
-	uint32_t asked_for, digested;
-	uint32_t lacks; /* whose vector or tally is not here */
-	struct tw_digest *parameters, *buffers;
-};
-
 /* What happened, as far as the master knows.  A cut restores redealt, dropped, refused and
  * lost_copies; steps and samples are the shards' when a generation is agreed on. */
 struct counts {
-	uint64_t steps, samples; /* applied */
-	uint64_t iterations;     /* of the batch method that drives the run */
+	uint64_t steps, samples;       /* applied */
+	struct tw_optimised optimised; /* of the batch method that drives the run */
 	uint64_t redealt, dropped, refused;
 	uint64_t lost_copies; /* own parameters that died with a worker */
 	double loss_sum;
@@ -568,8 +559,8 @@ struct master {
 	struct cuts cuts;
 	struct eval_master *eval;       /* duty/eval */
 	struct figures_master *figures; /* duty/figures */
+	struct finish_master *finish;   /* duty/finish */
 	struct tw_duties duties;
-	struct ending ending;
 	struct counts count;
 	struct watch watch;
 	struct tw_quantile speeds; /* of the live members whose speed is known */

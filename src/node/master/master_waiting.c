@@ -82,7 +82,7 @@ static void give_up_start(struct master *m, struct tw_context *ctx)
 		tw_say(ctx, TW_WARNING,
 		       "only %u of %u servers joined, and some shards have no server: stopping",
 		       tw_master_servers_live(m), m->plan->crew.servers);
-	tw_score_finish(m, ctx, TW_INTERRUPTED);
+	tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 }
 
 /* cluster.wait is over, and workers were waited for all the time. */
@@ -189,7 +189,8 @@ const char *tw_master_shard_owes(const struct master *m, uint32_t shard)
 	case PHASE_SNAP:
 		return tw_cut_has_part(m, shard) ? NULL : "its part of the checkpoint";
 	case PHASE_COUNT:
-		return i->counted && tw_score_has_vector(m, shard) ? NULL : "its last parameters";
+		return i->counted && tw_finish_master_has_vector(m, shard) ? NULL
+									   : "its last parameters";
 	case PHASE_SCORE:
 		return tw_eval_master_has_view(m, shard) ? NULL : "the version to evaluate";
 	case PHASE_RUN:

@@ -528,7 +528,7 @@ static struct tw_point label_of(const struct master *m)
 	l.rate /= m->plan->problem.shards;
 	l.staleness = contributions > 0 ? late / contributions : NAN;
 	if (tw_plan_optimises(m->plan))
-		l.updates = (double)m->count.iterations;
+		l.updates = (double)m->count.optimised.iterations;
 	return l;
 }
 

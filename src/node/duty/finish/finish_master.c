@@ -1,30 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_finish.c - the end of a run: last vectors, totals. */
+/* finish_master.c - the end of a run: the last vectors, and the totals.  The numbers in brackets
+ * are those of README.md. */
+#include "node/duty/finish/finish.h"
 #include "node/figures.h"
 #include "node/master/master.h"
 
-#include <math.h>
+#include <stddef.h>
 
-/* --- the end ---------------------------------------------------------------------------------- */
+/* The vectors of the first `digested` shards are in the digests, where the vector is large (3); the
+ * first `asked_for` shards were asked for theirs. */
+struct finish_master {
+	bool large;
+	uint32_t asked_for, digested;
+	uint32_t lacks; /* whose vector or tally is not here */
+	struct tw_digest *parameters, *buffers;
+	struct tw_block **vector; /* by shard; NULL: not here, or digested */
+};
 
-bool tw_score_has_vector(const struct master *m, uint32_t shard)
+bool tw_finish_master_has_vector(const struct master *m, uint32_t shard)
 {
-	return m->shard[shard].vector || (m->ending.large && shard < m->ending.digested);
+	return m->finish->vector[shard] || (m->finish->large && shard < m->finish->digested);
 }
 
-void tw_score_count_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
+static void count_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
 	struct tw_msg *msg;
 
-	if (m->phase != PHASE_COUNT || (m->ending.large && shard >= m->ending.asked_for) ||
-	    (tw_score_has_vector(m, shard) && m->shard[shard].counted))
+	if (m->phase != PHASE_COUNT || (m->finish->large && shard >= m->finish->asked_for) ||
+	    (tw_finish_master_has_vector(m, shard) && m->shard[shard].counted))
 		return;
 	msg = tw_master_to_shard(m, ctx, shard, TW_SNAP);
 	if (!msg)
 		return;
 	/* not free of time: it must not overtake the last COMMIT */
 	msg->b.snap = (struct tw_body_snap){ .flush = 1,
-					     .part = !tw_score_has_vector(m, shard),
+					     .part = !tw_finish_master_has_vector(m, shard),
 					     .pin = tw_eval_master_delivers(m) };
 	tw_send(ctx, msg);
 	tw_master_ask(m, ctx, shard, 0);
@@ -40,7 +50,7 @@ static uint64_t vector_bytes(const struct master *m, uint32_t shard)
 /* Of a large vector, ask for as many shards as there is room for, at least one; else for all. */
 static void ask_for_vectors(struct master *m, struct tw_context *ctx)
 {
-	struct ending *e = &m->ending;
+	struct finish_master *e = m->finish;
 	uint64_t bytes = 0;
 
 	for (uint32_t s = e->digested; s < e->asked_for; s++)
@@ -50,7 +60,7 @@ static void ask_for_vectors(struct master *m, struct tw_context *ctx)
 		if (e->large && e->asked_for > e->digested && bytes > m->plan->checkpoint.memory)
 			return;
 		e->asked_for++;
-		tw_score_count_shard(m, ctx, e->asked_for - 1);
+		count_shard(m, ctx, e->asked_for - 1);
 	}
 }
 
@@ -58,30 +68,31 @@ static void ask_for_vectors(struct master *m, struct tw_context *ctx)
 static void digest_vectors(struct master *m)
 {
 	const struct tw_problem *p = &m->plan->problem;
-	struct ending *e = &m->ending;
+	struct finish_master *e = m->finish;
 
-	for (; e->digested < p->shards && m->shard[e->digested].vector; e->digested++) {
-		struct shard_info *i = &m->shard[e->digested];
+	for (; e->digested < p->shards && e->vector[e->digested]; e->digested++) {
+		struct tw_block **vector = &e->vector[e->digested];
 		const size_t from = p->border[e->digested], to = p->border[e->digested + 1];
 		const size_t turn = from > p->trainable ? from
 				    : to < p->trainable ? to
 							: p->trainable;
-		const float *at = tw_block_floats(i->vector);
+		const float *at = tw_block_floats(*vector);
 
 		tw_digest_add(e->parameters, at, (turn - from) * sizeof *at);
 		tw_digest_add(e->buffers, at + (turn - from), (to - turn) * sizeof *at);
-		tw_block_drop(i->vector);
-		i->vector = NULL;
+		tw_block_drop(*vector);
+		*vector = NULL;
 	}
 }
 
 static bool begin_ending(struct master *m, struct tw_context *ctx)
 {
-	struct ending *e = &m->ending;
+	struct finish_master *e = m->finish;
 
 	tw_digest_free(e->parameters);
 	tw_digest_free(e->buffers);
-	*e = (struct ending){ .large = tw_plan_vector_is_large(m->plan) };
+	*e = (struct finish_master){ .large = tw_plan_vector_is_large(m->plan),
+				     .vector = e->vector };
 	if (!e->large)
 		return true;
 	e->parameters = tw_digest_new();
@@ -94,11 +105,11 @@ static bool begin_ending(struct master *m, struct tw_context *ctx)
 
 static bool has_counted(const struct master *m, uint32_t shard)
 {
-	return tw_score_has_vector(m, shard) && m->shard[shard].counted;
+	return tw_finish_master_has_vector(m, shard) && m->shard[shard].counted;
 }
 
 /* Fetch the final vectors and tallies, then score them. */
-void tw_score_count(struct master *m, struct tw_context *ctx)
+void tw_finish_master_count(struct master *m, struct tw_context *ctx)
 {
 	if (m->phase != PHASE_COUNT) {
 		tw_eval_master_abort(m, ctx);
@@ -109,24 +120,39 @@ void tw_score_count(struct master *m, struct tw_context *ctx)
 			return;
 		for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 			m->shard[s].counted = false;
-			tw_block_drop(m->shard[s].vector);
-			m->shard[s].vector = NULL;
+			tw_block_drop(m->finish->vector[s]);
+			m->finish->vector[s] = NULL;
 		}
 		ask_for_vectors(m, ctx);
 		tw_figures_master_ask(m, ctx);
 		return;
 	}
-	if (m->ending.large) {
+	if (m->finish->large) {
 		digest_vectors(m);
 		ask_for_vectors(m, ctx);
 	}
 	if (!tw_figures_master_complete(m) ||
-	    !tw_master_every_shard(m, &m->ending.lacks, has_counted))
+	    !tw_master_every_shard(m, &m->finish->lacks, has_counted))
 		return;
 	if (m->wish.stopping)
-		tw_score_finish(m, ctx, TW_INTERRUPTED);
+		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 	else if (!tw_eval_master_final(m, ctx))
-		tw_score_finish(m, ctx, TW_OK);
+		tw_finish_master_end(m, ctx, TW_OK);
+}
+
+void tw_finish_master_take(struct master *m, uint32_t shard, struct tw_block *vector)
+{
+	tw_block_drop(m->finish->vector[shard]);
+	m->finish->vector[shard] = tw_block_keep(vector);
+}
+
+uint64_t tw_finish_master_progress(const struct master *m)
+{
+	uint64_t done = m->finish->digested;
+
+	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
+		done += m->finish->vector[s] != NULL;
+	return done;
 }
 
 /* Has every shard said what it has at the end? */
@@ -176,7 +202,7 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	return st;
 }
 
-void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status status)
+void tw_finish_master_end(struct master *m, struct tw_context *ctx, enum tw_status status)
 {
 	const struct tw_plan *p = m->plan;
 	struct tw_totals t = { .status = status,
@@ -205,7 +231,10 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 		tw_tally_add(&t.tally, &m->shard[s].tally);
 	t.updates = tw_master_updates(m, (double)t.tally.updates, (double)t.tally.contributions) /
 		    p->problem.shards;
-	tw_optimise_totals(m, &t);
+	if (tw_plan_optimises(p)) {
+		t.optimised = m->count.optimised;
+		t.updates = (double)t.optimised.iterations;
+	}
 	t.applied =
 		counted(m) ? (double)t.tally.samples / p->problem.shards : (double)m->count.samples;
 	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */
@@ -213,16 +242,16 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 	t.dropped += t.tally.dropped_samples / p->problem.shards;
 	if (add_up(m, &t) != TW_OK)
 		goto fail;
-	if (status == TW_OK && m->ending.large) {
-		tw_digest_text(m->ending.parameters, t.parameters_digest);
-		tw_digest_text(m->ending.buffers, t.buffers_digest);
+	if (status == TW_OK && m->finish->large) {
+		tw_digest_text(m->finish->parameters, t.parameters_digest);
+		tw_digest_text(m->finish->buffers, t.buffers_digest);
 	} else if (status == TW_OK) {
 		t.vector = tw_heap_zeros(m->heap, p->problem.shards * sizeof *t.vector);
 		if (!t.vector)
 			goto fail;
 		t.vector_heap = m->heap;
 		for (uint32_t s = 0; s < p->problem.shards; s++)
-			t.vector[s] = tw_block_keep(m->shard[s].vector);
+			t.vector[s] = tw_block_keep(m->finish->vector[s]);
 	}
 	for (uint32_t k = 0; k < p->crew.workers; k++)
 		if (m->member[k].live) {
@@ -239,3 +268,40 @@ void tw_score_finish(struct master *m, struct tw_context *ctx, enum tw_status st
 fail:
 	tw_give_up(ctx, TW_NO_MEMORY, "no memory for the result");
 }
+
+/* --- the duty -------------------------------------------------------------------------------- */
+
+static enum tw_status open_finish(void *actor)
+{
+	struct master *m = actor;
+	struct finish_master *f = m->finish;
+
+	f->vector = tw_heap_zeros(m->heap, m->plan->problem.shards * sizeof *f->vector);
+	return f->vector ? TW_OK : TW_NO_MEMORY;
+}
+
+static void close_finish(void *actor)
+{
+	struct master *m = actor;
+	struct finish_master *f = m->finish;
+
+	for (uint32_t s = 0; f->vector && s < m->plan->problem.shards; s++)
+		tw_block_drop(f->vector[s]);
+	m->heap->put(m->heap, f->vector);
+	tw_digest_free(f->parameters);
+	tw_digest_free(f->buffers);
+}
+
+static void home(void *actor, struct tw_context *ctx, uint32_t shard)
+{
+	count_shard(actor, ctx, shard);
+}
+
+const struct tw_duty tw_finish_master = {
+	.name = "finish",
+	.bytes = sizeof(struct finish_master),
+	.place = offsetof(struct master, finish),
+	.open = open_finish,
+	.close = close_finish,
+	.home = home,
+};

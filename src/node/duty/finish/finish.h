@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* finish.h - the end of a run: README.md says what it promises, and in which order messages go.
+ * The only header of this folder that others include. */
+#ifndef TW_NODE_DUTY_FINISH_FINISH_H
+#define TW_NODE_DUTY_FINISH_FINISH_H
+
+#include "actor/cluster.h"
+
+struct master;
+struct tw_duty;
+
+/* Named by master.c alone. */
+extern const struct tw_duty tw_finish_master;
+
+/* PHASE_COUNT, from its beginning on: fetch the final vectors and tallies, then score them. */
+void tw_finish_master_count(struct master *m, struct tw_context *ctx);
+/* The run is over, with this status: tell workers and the world. */
+void tw_finish_master_end(struct master *m, struct tw_context *ctx, enum tw_status status);
+/* PART without a checkpoint: the final vector of this shard, which was checked. */
+void tw_finish_master_take(struct master *m, uint32_t shard, struct tw_block *vector);
+/* Is the final vector of this shard here, or digested? */
+bool tw_finish_master_has_vector(const struct master *m, uint32_t shard);
+/* A number that changes when another vector comes, or is digested. */
+uint64_t tw_finish_master_progress(const struct master *m);
+
+#endif
