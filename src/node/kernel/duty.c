@@ -30,14 +30,14 @@ void tw_duties_place(struct tw_duties *d, void *actor, const struct tw_duty *con
 {
 	uint8_t *at = memory;
 
-	d->actor = actor;
-	for (; *all; all++) {
-		if (!is_wanted(*all, plan))
+	*d = (struct tw_duties){ .actor = actor, .all = all };
+	for (uint32_t k = 0; all[k]; k++) {
+		if (!is_wanted(all[k], plan))
 			continue;
-		assert(d->count < TW_DUTIES);
-		d->of[d->count++] = *all;
-		*(void **)((uint8_t *)actor + (*all)->place) = at;
-		at += rounded((*all)->bytes);
+		assert(k < TW_DUTIES);
+		d->wanted |= UINT32_C(1) << k;
+		*(void **)((uint8_t *)actor + all[k]->place) = at;
+		at += rounded(all[k]->bytes);
 	}
 }
 
@@ -51,40 +51,57 @@ static const struct tw_duty *enter(struct tw_duties *d, const struct tw_duty *du
 	return was;
 }
 
+/* The next one from *k on that is wanted; NULL: there is none. */
+static const struct tw_duty *next(const struct tw_duties *d, uint32_t *k)
+{
+	while (d->all[*k] && !(d->wanted >> *k & 1))
+		++*k;
+	return d->all[*k] ? d->all[(*k)++] : NULL;
+}
+
 /* (1), (2) */
 #define CALL(d, hook, ...)                                                                         \
-	for (uint32_t k = 0; k < (d)->count; k++)                                                  \
-		if ((d)->of[k]->hook) {                                                            \
-			const struct tw_duty *was = enter(d, (d)->of[k]);                          \
+	for (uint32_t k = 0;;) {                                                                   \
+		const struct tw_duty *one = next(d, &k), *was;                                     \
                                                                                                    \
-			(d)->of[k]->hook((d)->actor, __VA_ARGS__);                                 \
-			(d)->inside = was;                                                         \
-		}
+		if (!one)                                                                          \
+			break;                                                                     \
+		if (!one->hook)                                                                    \
+			continue;                                                                  \
+		was = enter(d, one);                                                               \
+		one->hook((d)->actor, __VA_ARGS__);                                                \
+		(d)->inside = was;                                                                 \
+	}
 
 enum tw_status tw_duties_open(struct tw_duties *d)
 {
+	const struct tw_duty *one;
 	enum tw_status st = TW_OK;
 
-	for (uint32_t k = 0; k < d->count && st == TW_OK; k++)
-		if (d->of[k]->open)
-			st = d->of[k]->open(d->actor);
+	for (uint32_t k = 0; st == TW_OK && (one = next(d, &k));)
+		if (one->open)
+			st = one->open(d->actor);
 	return st;
 }
 
 void tw_duties_close(struct tw_duties *d)
 {
-	for (uint32_t k = d->count; k-- > 0;)
-		if (d->of[k]->close)
-			d->of[k]->close(d->actor);
+	const struct tw_duty *one;
+
+	for (uint32_t k = 0; (one = next(d, &k));)
+		if (one->close)
+			one->close(d->actor);
 }
 
 void tw_duties_message(struct tw_duties *d, struct tw_context *ctx, const struct tw_msg *m)
 {
-	for (uint32_t k = 0; k < d->count; k++)
-		if (d->of[k]->hears & TW_HEARS(m->h.type)) {
-			const struct tw_duty *was = enter(d, d->of[k]);
+	const struct tw_duty *one;
 
-			d->of[k]->message(d->actor, ctx, m);
+	for (uint32_t k = 0; (one = next(d, &k));)
+		if (one->hears & TW_HEARS(m->h.type)) {
+			const struct tw_duty *was = enter(d, one);
+
+			one->message(d->actor, ctx, m);
 			d->inside = was;
 		}
 }

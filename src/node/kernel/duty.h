@@ -17,7 +17,7 @@
 
 #include "node/plan.h"
 
-#define TW_DUTIES      16 /* most that an actor has */
+#define TW_DUTIES      32 /* most that an actor has */
 #define TW_HEARS(kind) (UINT64_C(1) << (kind))
 
 /* `actor` is the struct master, shard or worker that the list is of. */
@@ -50,11 +50,12 @@ struct tw_duty {
 
 #define TW_ALL_SHARDS UINT32_MAX
 
+/* Small: there may be 100,000 workers in a process. */
 struct tw_duties {
 	void *actor;
-	const struct tw_duty *of[TW_DUTIES];
-	const struct tw_duty *inside; /* (3) */
-	uint32_t count;
+	const struct tw_duty *const *all; /* ends with NULL; shared by all actors of a class */
+	const struct tw_duty *inside;     /* (3) */
+	uint32_t wanted;                  /* bit k: all[k] is */
 };
 
 /* Bytes of the state of those that the plan wants; `all` ends with NULL. */
