@@ -91,6 +91,12 @@ foreach(part head body style script charts)
 	list(APPEND page_parts ${out})
 endforeach()
 
+# What the public structs look like (thalweg_abi), from the public header.
+set(abi_rows ${CMAKE_BINARY_DIR}/gen/abi_rows.c)
+add_custom_command(OUTPUT ${abi_rows}
+	COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/abi.sh ${CMAKE_SOURCE_DIR}/include/thalweg.h ${abi_rows}
+	DEPENDS ${CMAKE_SOURCE_DIR}/include/thalweg.h ${CMAKE_SOURCE_DIR}/cmake/abi.sh VERBATIM)
+
 tw_room(base LIBRARIES PkgConfig::OPENSSL)
 tw_room(vec NEEDS base)
 tw_room(data NEEDS vec base LIBRARIES ZLIB::ZLIB)
@@ -114,7 +120,8 @@ tw_room(compare NEEDS run metrics checkpoint spec node world engine strategy act
 	vec base SOURCES ${page_parts})
 tw_room(bench NEEDS query cost run metrics checkpoint spec node world wire engine strategy actor model
 	graph data vec base SOURCES ${torch_program})
-tw_room(api NEEDS query run metrics checkpoint spec engine world actor model graph data vec base)
+tw_room(api NEEDS query run metrics checkpoint spec engine world wire actor model graph data vec base
+	SOURCES ${abi_rows})
 tw_room(web NEEDS metrics base LIBRARIES PkgConfig::MICROHTTPD)
 tw_room(cli NEEDS web bench compare query run)
 

@@ -3,7 +3,8 @@
  *
  * Open a job (what `thalweg train` reads), train it, look at the parameters, evaluate, save.  Or
  * supply your own gradient function; the job then only says how many workers there are and how they
- * work together.
+ * work together.  Or open a session: your own loop takes tasks and answers them, in a cluster, in
+ * this process or simulated.
  *
  * Names.  Every public name begins with thalweg_ or THALWEG_; names inside the library begin with
  * tw_.  The prefix therefore tells which symbols of the shared or static library are public.
@@ -13,7 +14,7 @@
  * later, except `user` pointers and functions, which must stay valid until thalweg_close.
  *
  * Threads.  A job is used by one thread at a time; thalweg_stop is the exception.  Different jobs
- * are independent and may be used at the same time.
+ * are independent and may be used at the same time.  A session is used by any number of threads.
  *
  * Failures.  Functions that can fail return a status and fill *why, which may be NULL, with one
  * sentence; on success they clear it.  Outputs are written on success only.  NULL for a pointer
@@ -245,6 +246,153 @@ struct thalweg_score {
 THALWEG_API enum thalweg_status thalweg_evaluate(struct thalweg_job *job,
 						 struct thalweg_score *score,
 						 struct thalweg_error *why);
+
+/* --- a session: your loop computes, the cluster exchanges ------------------------------------- */
+
+/* A session gives your loop tasks: "the gradient of these samples at these parameters".  It takes
+ * the answers, exchanges them by the job's strategy, and deals the samples so that each comes once
+ * in an epoch, also when workers are lost.
+ *
+ *	while ((got = thalweg_next(s, 100, NULL, &task, &why)) != THALWEG_END)
+ *		if (got == THALWEG_TASK) {
+ *			... compute, write task.vector ...
+ *			thalweg_done(s, &task, &answer, &why);
+ *		}
+ *
+ * Threads.  Any number of threads may call thalweg_next, _done and _fail of one session; a task is
+ * answered once, by any of them.  The library calls nothing of yours (but a listener, if you give
+ * one).  thalweg_next returns after `ms` at the latest.  thalweg_done applies what it was given,
+ * and what that sets off: in this process it is the update of the parameters.  Leases, heartbeats
+ * and the clock go on while you compute.
+ *
+ * Order.  Simulated sessions give one task at a time, in the order of virtual time, so a caller
+ * with random state of its own gets the same run again.  Others give tasks as they come.
+ *
+ * Processes.  A session belongs to the process that opened it: after a fork, every call in the
+ * child is THALWEG_REFUSED (thalweg_next: THALWEG_END with that status).  A process has 64 sessions
+ * at most. */
+struct thalweg_session;
+
+/* Your model, its data, and how many samples there are.  Everything is copied. */
+struct thalweg_layout {
+	/* Name, rank, shape and buffer of each tensor, trainable ones first, in the order of the
+	 * vector; from and count are ignored.  0 tensors: one, "parameters", of `parameters`. */
+	const struct thalweg_tensor *tensor;
+	size_t tensors;
+	size_t parameters;    /* without tensors: trainable floats */
+	const float *initial; /* all floats; NULL: as model.tensors of the job says, else zeros */
+	uint64_t samples;     /* in an epoch: tasks have numbers 0..samples-1 */
+	uint64_t tests;       /* 0: nothing is evaluated, and the loss of a result is that of the
+			       * last step */
+	const char *data;     /* any text that is the same for the same data; NULL: not compared */
+};
+
+struct thalweg_session_request {
+	size_t size; /* sizeof(struct thalweg_session_request) */
+	/* The job of workers in this process or simulated ones (its `world`); it has no `engine`.
+	 * NULL: join. */
+	const struct thalweg_request *job;
+	struct thalweg_layout layout;
+	const char *directory; /* with a job: as for thalweg_train; NULL keeps nothing */
+	unsigned flags;        /* with a directory: THALWEG_AGAIN */
+	/* Answers are new parameters, not gradients: your optimiser steps.  The job has
+	 * update.rule: caller. */
+	int own_steps;
+};
+
+/* Open a session; it begins to train at once.  THALWEG_BAD_INPUT: the request, the job or the
+ * layout is wrong; if the job names other tensors, the sentence lists those that differ.  On
+ * success the caller owns *out until thalweg_session_close. */
+THALWEG_API enum thalweg_status thalweg_session_open(const struct thalweg_session_request *request,
+						     struct thalweg_session **out,
+						     struct thalweg_error *why);
+
+enum thalweg_work {
+	THALWEG_STEP, /* training samples: answer with a vector and the loss */
+	THALWEG_SCORE /* test samples: answer with the loss and, if there is one, `correct` */
+};
+
+/* What it points to is valid until the task is answered. */
+struct thalweg_task {
+	uint64_t id;
+	uint32_t work;          /* enum thalweg_work */
+	uint32_t worker;        /* whose it is: the worker's number in the cluster */
+	const uint64_t *sample; /* `count` numbers */
+	uint64_t count;
+	uint64_t epoch; /* 0, 1, ...; SCORE: 0 */
+	/* All floats, buffers last.  Do not write here unless it is your `into`: others read it. */
+	const float *parameters;
+	float *vector;    /* STEP: room for the answer, aligned to 64 bytes, not cleared */
+	uint64_t version; /* updates in these parameters */
+	/* STEP: updates of others between this worker's last task and this one */
+	double staleness;
+	double progress; /* share of the run that is applied, 0 to 1; NaN: it has no known end */
+	double rate;     /* of learning, by update.rate and its schedule */
+	double now;      /* seconds since the run began; virtual ones if simulated */
+};
+
+enum thalweg_got {
+	THALWEG_END,  /* the run is over; why->status is THALWEG_OK, or says why it ended early */
+	THALWEG_TASK, /* *task is filled */
+	THALWEG_IDLE  /* there is nothing to do now: look at your signals and call again */
+};
+
+/* The next task, after waiting for one up to `ms` milliseconds.  `into`: room of yours for all
+ * floats of the parameters; they are copied there in one pass, and task->parameters is `into`.
+ * NULL: memory of the library's, and one copy fewer if they are in one piece there.  *why may be
+ * NULL.  A wrong call is THALWEG_END with THALWEG_BAD_INPUT in *why. */
+THALWEG_API enum thalweg_got thalweg_next(struct thalweg_session *s, unsigned ms, float *into,
+					  struct thalweg_task *task, struct thalweg_error *why);
+
+struct thalweg_answer {
+	double loss;    /* mean over the task's samples */
+	double correct; /* SCORE: how many were right; negative: the task has no such thing */
+	/* STEP: the mean gradient, then the change of each buffer; own_steps: the new parameters,
+	 * then the change of each buffer.  It is copied.  NULL: task->vector has it, and nothing
+	 * is copied. */
+	const float *vector;
+};
+
+/* Answer a task.  THALWEG_CANCELLED: nobody wants it any more, its samples are dealt again or were
+ * not needed; go on.  THALWEG_REFUSED: the loss is not finite; the answer was passed on, and what
+ * is not finite in its vector is refused where it is applied, and counted; go on.
+ * THALWEG_BAD_INPUT: not an open task of this session; nothing has changed. */
+THALWEG_API enum thalweg_status thalweg_done(struct thalweg_session *s,
+					     const struct thalweg_task *task,
+					     const struct thalweg_answer *answer,
+					     struct thalweg_error *why);
+/* The task cannot be computed: the run ends with THALWEG_REFUSED and this reason. */
+THALWEG_API enum thalweg_status thalweg_fail(struct thalweg_session *s,
+					     const struct thalweg_task *task, const char *reason,
+					     struct thalweg_error *why);
+
+/* Stop: a checkpoint is made if there is a directory, what is begun is finished, and then
+ * thalweg_next returns THALWEG_END; go on answering until then.  Any thread, and signal
+ * handlers. */
+THALWEG_API void thalweg_session_stop(struct thalweg_session *s);
+
+/* After THALWEG_END, as of thalweg_train; its texts live until the session is closed.
+ * THALWEG_ABSENT: the run is not over, or ended without a result; the sentence says why. */
+THALWEG_API enum thalweg_status thalweg_session_result(struct thalweg_session *s,
+						       struct thalweg_result *result,
+						       struct thalweg_error *why);
+/* After THALWEG_END: the parameters of the run as safetensors.  THALWEG_ABSENT: there are none. */
+THALWEG_API enum thalweg_status thalweg_session_save(struct thalweg_session *s, const char *path,
+						     struct thalweg_error *why);
+/* After THALWEG_END: the parameters of the run and their number, until the session is closed; NULL:
+ * there are none. */
+THALWEG_API const float *thalweg_session_parameters(struct thalweg_session *s, size_t *count);
+
+/* End the session: a run that is not over is stopped at once, as by two interrupts, and its
+ * directory has its last checkpoint.  Open tasks are void: no thread may still use what they point
+ * to.  All threads of the session end.  Calls of other threads return before this does. */
+THALWEG_API enum thalweg_status thalweg_session_close(struct thalweg_session *s,
+						      struct thalweg_error *why);
+
+/* What the public structs of this library look like: "thalweg 0.1 thalweg_task 104 id@0/8 ...",
+ * each with its size and the offsets and sizes of its fields, made from this header when the
+ * library was built.  A binding that describes the structs itself compares it before any other call. */
+THALWEG_API const char *thalweg_abi(void);
 
 /* --- using a trained model -------------------------------------------------------------------- */
 

@@ -30,6 +30,8 @@ struct tw_store {
 /* Sees every note, in order, one at a time.  Returning false interrupts the run. */
 typedef bool (*tw_observer)(void *arg, const struct tw_note *note);
 
+struct tw_desk;
+
 struct tw_cluster {
 	const struct tw_seat *seat;
 	size_t seats;
@@ -38,6 +40,7 @@ struct tw_cluster {
 	uint32_t boot;  /* threads, tcp: of all nodes of this process; 0 stands for 1 */
 	uint64_t seed;
 	const struct tw_engine *engine;
+	struct tw_desk *desk;   /* who computes, in place of the engine (world/desk.h); NULL: it */
 	struct tw_store *store; /* never NULL: a memory store where nothing is to be kept */
 	struct tw_heap *heap;
 	const struct tw_log *log;

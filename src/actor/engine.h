@@ -45,6 +45,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Where a computation stands in its run: for whoever computes outside (world/desk.h).  Engines do
+ * not look at it. */
+struct tw_about {
+	uint32_t worker;  /* its slot */
+	uint64_t version; /* updates that the parameters have seen: of the first shard ... */
+	uint64_t applied; /* ... and samples */
+	int64_t now;      /* ns of the world's clock, when it was asked for */
+};
+
 struct tw_inputs {
 	uint64_t from;  /* first global position: epoch * samples + place in the shuffled order */
 	uint32_t count; /* samples; they never cross an epoch */
@@ -53,6 +62,7 @@ struct tw_inputs {
 	const struct tw_piece *piece;
 	size_t pieces;
 	const _Atomic bool *cancel; /* may be NULL; looked at between layers */
+	struct tw_about about;
 };
 
 struct tw_score {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "spec/job.h"
 #include "checkpoint/tensors.h"
+#include "world/desk.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -17,11 +18,11 @@ struct thalweg_job {
 	struct tw_job *job;
 	struct tw_plan plan; /* as it was read: every training begins with it */
 	struct tw_engine *engine;
-	struct tw_tensors own;           /* of our own engines */
-	const struct tw_tensors *layout; /* these, or the caller's */
-	struct thalweg_tensor *tensor;   /* the same for the caller */
-	float *vector;                   /* trained or loaded; NULL: nothing yet */
-	json_t *result;                  /* the last one, and its text from malloc */
+	struct tw_outer *outer;        /* the caller's functions; NULL: the engine is ours */
+	struct tw_tensors layout;      /* of the engine */
+	struct thalweg_tensor *tensor; /* the same for the caller */
+	float *vector;                 /* trained or loaded; NULL: nothing yet */
+	json_t *result;                /* the last one, and its text from malloc */
 	char *json;
 	thalweg_listener listen;
 	void *user;
@@ -45,13 +46,46 @@ enum thalweg_status tw_api_null(struct thalweg_error *why, const char *function,
 /* The sink of `log`; arg is the job. */
 void tw_api_log(void *arg, enum tw_level level, const char *who, const char *line);
 
-/* The caller's engine as one of ours; `batch`: the most samples of one gradient. */
+/* open.c */
+
+/* As thalweg_open, with an engine for a session that `engine` opens once the job is read; NULL: the
+ * request's own, or the job's. */
+typedef enum tw_status (*tw_api_engine)(void *arg, struct tw_job *job, struct tw_heap *heap,
+					struct tw_engine **out, struct tw_error *why);
+enum tw_status tw_api_open(const struct thalweg_request *request, const char *const *own,
+			   size_t owns, tw_api_engine engine, void *arg, struct thalweg_job **out,
+			   struct tw_error *why);
+/* Samples of one task at most, where gradients have `batch`. */
+uint64_t tw_task_most(uint32_t batch);
+/* Samples of a gradient at most. */
+uint32_t tw_api_batch(const struct tw_job *job);
+
+/* train.c */
+
+enum tw_status tw_api_check_directory(const char *directory, unsigned flags, struct tw_error *why);
+/* Train it; `desk`: who computes, NULL: the engine.  `threads`: of the simulator, 0: as it says. */
+enum tw_status tw_api_train(struct thalweg_job *h, const char *directory, unsigned flags,
+			    struct tw_desk *desk, uint32_t threads, struct tw_error *why);
+/* The result as the caller gets it; h->result is there. */
+void tw_api_result(const struct thalweg_job *h, struct thalweg_result *out);
+
+/* parameters.c */
+
+enum tw_status tw_api_save(const struct thalweg_job *h, const char *path, struct tw_error *why);
+
+/* own_gradient.c */
+
+/* The caller's engine: its functions, and what we know of the model; `batch`: the most samples of
+ * one gradient.  The engine is closed first. */
 enum tw_status tw_outer_open(struct tw_heap *heap, const struct thalweg_engine *from,
-			     uint32_t batch, uint64_t seed, struct tw_engine **out,
-			     struct tw_error *why);
-/* What a function of the caller returned that was not 0, once; 0: nothing, or another engine. */
-int tw_outer_failure(struct tw_engine *e, const char **function);
-/* As the caller named them, living with the engine; NULL where he did not or the engine is ours. */
-const struct tw_tensors *tw_outer_tensors(const struct tw_engine *e);
+			     uint32_t batch, uint64_t seed, struct tw_outer **out,
+			     struct tw_engine **engine, struct tw_error *why);
+void tw_outer_close(struct tw_outer *o); /* NULL is allowed */
+/* Call `run` while so many threads serve its desk by the caller's functions. */
+typedef enum tw_status (*tw_outer_run)(void *arg, struct tw_desk *desk, struct tw_error *why);
+enum tw_status tw_outer_train(struct tw_outer *o, const struct tw_engine *engine, uint32_t threads,
+			      tw_outer_run run, void *arg, struct tw_error *why);
+/* What a function of the caller returned that was not 0, once; 0: nothing, or `o` is NULL. */
+int tw_outer_failure(struct tw_outer *o, const char **function);
 
 #endif

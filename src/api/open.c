@@ -64,14 +64,11 @@ enum thalweg_status tw_api_null(struct thalweg_error *why, const char *function,
 
 static enum tw_status lay_out(struct thalweg_job *h)
 {
-	h->layout = tw_outer_tensors(h->engine);
-	if (!h->layout && tw_tensors_of_engine(h->heap, h->engine, &h->own) != TW_OK)
+	if (tw_tensors_of_engine(h->heap, h->engine, &h->layout) != TW_OK)
 		return TW_NO_MEMORY;
-	if (!h->layout)
-		h->layout = &h->own;
-	h->tensor = tw_heap_zeros(h->heap, h->layout->tensors * sizeof *h->tensor);
-	for (size_t k = 0; h->tensor && k < h->layout->tensors; k++) {
-		const struct tw_tensor *from = &h->layout->tensor[k];
+	h->tensor = tw_heap_zeros(h->heap, h->layout.tensors * sizeof *h->tensor);
+	for (size_t k = 0; h->tensor && k < h->layout.tensors; k++) {
+		const struct tw_tensor *from = &h->layout.tensor[k];
 		struct thalweg_tensor *t = &h->tensor[k];
 
 		t->name = from->name;
@@ -90,12 +87,13 @@ size_t thalweg_tensors(const struct thalweg_job *job, const struct thalweg_tenso
 		return 0;
 	if (out)
 		*out = job->tensor;
-	return job->layout->tensors;
+	return job->layout.tensors;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-#define OWN_SETS 4 /* what an engine says about itself */
+#define OWN_SETS 4    /* what an engine says about itself */
+#define PORTION  256u /* samples of an evaluation that are asked about at once, at least */
 
 static enum tw_status check(const struct thalweg_request *q, struct tw_error *why)
 {
@@ -132,42 +130,52 @@ static size_t describe_engine(const struct thalweg_engine *e, char text[OWN_SETS
 }
 
 static enum tw_status read_job(struct thalweg_job *h, const struct thalweg_request *q,
-			       struct tw_error *why)
+			       const char *const *own, size_t owns, struct tw_error *why)
 {
 	const char *const *variables = q->environment ? (const char *const *)environ : NULL;
 	const enum tw_world_kind world = q->world == THALWEG_SIM ? TW_WORLD_SIM : TW_WORLD_THREADS;
-	char own[OWN_SETS][64];
-	const size_t n = describe_engine(q->engine, own);
-	const char **set = h->heap->get(h->heap, (q->sets + OWN_SETS) * sizeof *set);
+	const char **set = h->heap->get(h->heap, (q->sets + owns + 1) * sizeof *set);
+	const size_t n = q->sets + owns;
 	enum tw_status st;
 
 	if (!set)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the overrides");
 	for (size_t k = 0; k < q->sets; k++)
 		set[k] = q->set[k];
-	for (size_t k = 0; k < n; k++)
+	for (size_t k = 0; k < owns; k++)
 		set[q->sets + k] = own[k];
 	if (q->path)
-		st = tw_job_read(q->path, set, q->sets + n, variables, world, &h->job, why);
+		st = tw_job_read(q->path, set, n, variables, world, &h->job, why);
 	else
-		st = tw_job_read_text("job", q->text, strlen(q->text), set, q->sets + n, variables,
-				      world, &h->job, why);
+		st = tw_job_read_text("job", q->text, strlen(q->text), set, n, variables, world,
+				      &h->job, why);
 	h->heap->put(h->heap, set);
 	return st;
 }
 
-static enum tw_status open_engine(struct thalweg_job *h, const struct thalweg_engine *own,
-				  struct tw_error *why)
+uint64_t tw_task_most(uint32_t batch)
 {
-	const struct tw_job_data *d = &h->job->data;
+	return batch > PORTION ? batch : PORTION;
+}
+
+uint32_t tw_api_batch(const struct tw_job *job)
+{
+	return job->data.global_batch ? job->data.global_batch : job->data.batch;
+}
+
+static enum tw_status open_engine(struct thalweg_job *h, const struct thalweg_engine *own,
+				  tw_api_engine engine, void *arg, struct tw_error *why)
+{
 	enum tw_status st;
 
 	if (own)
-		st = tw_outer_open(h->heap, own, d->global_batch ? d->global_batch : d->batch,
-				   h->job->train.seed, &h->engine, why);
+		st = tw_outer_open(h->heap, own, tw_api_batch(h->job), h->job->train.seed,
+				   &h->outer, &h->engine, why);
+	else if (engine)
+		st = engine(arg, h->job, h->heap, &h->engine, why);
 	else
 		st = tw_job_open_engine(h->job, h->heap, &h->engine, why);
-	if (own && st == TW_OK)
+	if ((own || engine) && st == TW_OK)
 		tw_job_divide(h->job, h->engine);
 	if (st == TW_OK)
 		st = tw_job_finish_plan(h->job, h->engine, why);
@@ -177,11 +185,11 @@ static enum tw_status open_engine(struct thalweg_job *h, const struct thalweg_en
 }
 
 static enum tw_status begin(struct thalweg_job *h, const struct thalweg_request *q,
+			    const char *const *own, size_t owns, tw_api_engine engine, void *arg,
 			    struct tw_error *why)
 {
 	enum tw_status st = check(q, why);
 
-	h->heap = &tw_heap_system;
 	h->listen = q->listen;
 	h->user = q->user;
 	h->log = (struct tw_log){
@@ -192,33 +200,50 @@ static enum tw_status begin(struct thalweg_job *h, const struct thalweg_request 
 					    : TW_INFO,
 	};
 	if (st == TW_OK)
-		st = read_job(h, q, why);
+		st = read_job(h, q, own, owns, why);
 	if (st == TW_OK) {
 		h->plan = h->job->plan;
-		st = open_engine(h, q->engine, why);
+		st = open_engine(h, q->engine, engine, arg, why);
 	}
 	return st;
+}
+
+enum tw_status tw_api_open(const struct thalweg_request *request, const char *const *own,
+			   size_t owns, tw_api_engine engine, void *arg, struct thalweg_job **out,
+			   struct tw_error *why)
+{
+	struct thalweg_job *h = tw_heap_zeros(&tw_heap_system, sizeof *h);
+	enum tw_status st;
+
+	if (!h || pthread_mutex_init(&h->voice, NULL) != 0) {
+		tw_heap_system.put(&tw_heap_system, h);
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
+	}
+	h->heap = &tw_heap_system;
+	st = begin(h, request, own, owns, engine, arg, why);
+	if (st != TW_OK) {
+		thalweg_close(h);
+		return st;
+	}
+	*out = h;
+	return TW_OK;
 }
 
 enum thalweg_status thalweg_open(const struct thalweg_request *request, struct thalweg_job **out,
 				 struct thalweg_error *why)
 {
 	struct tw_error said = { .status = TW_OK };
-	struct thalweg_job *h;
+	char text[OWN_SETS][64];
+	const char *own[OWN_SETS];
+	size_t owns;
 
 	if (!request || !out)
 		return tw_api_null(why, "thalweg_open", request ? "out" : "request");
-	h = tw_heap_zeros(&tw_heap_system, sizeof *h);
-	if (!h || pthread_mutex_init(&h->voice, NULL) != 0) {
-		tw_heap_system.put(&tw_heap_system, h);
-		tw_fail(&said, TW_NO_MEMORY, "no memory for the job");
+	owns = describe_engine(request->engine, text);
+	for (size_t k = 0; k < owns; k++)
+		own[k] = text[k];
+	if (tw_api_open(request, own, owns, NULL, NULL, out, &said) != TW_OK)
 		return tw_api_fail(why, &said);
-	}
-	if (begin(h, request, &said) != TW_OK) {
-		thalweg_close(h);
-		return tw_api_fail(why, &said);
-	}
-	*out = h;
 	return tw_api_done(why);
 }
 
@@ -226,10 +251,10 @@ void thalweg_close(struct thalweg_job *h)
 {
 	if (!h)
 		return;
-	if (h->layout == &h->own)
-		tw_tensors_release(&h->own);
+	tw_tensors_release(&h->layout);
 	if (h->engine)
 		h->engine->class->close(h->engine);
+	tw_outer_close(h->outer);
 	tw_job_free(h->job);
 	pthread_mutex_destroy(&h->voice);
 	tw_heap_system.put(&tw_heap_system, h->tensor);

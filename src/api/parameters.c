@@ -38,23 +38,6 @@ static enum tw_status absent(struct tw_error *why)
 
 /* --- from and to disk ------------------------------------------------------------------------- */
 
-/* A checkpoint knows the tensors as our own engines have them: a caller's names are not in it. */
-static enum tw_status fit(const struct thalweg_job *h, const struct tw_snapshot *s, float **out,
-			  struct tw_error *why)
-{
-	struct tw_tensors plain;
-	enum tw_status st;
-
-	if (!s->cut || h->layout == &h->own)
-		return tw_snapshot_fit(s, h->layout, h->heap, out, why);
-	st = tw_tensors_of_engine(h->heap, h->engine, &plain);
-	if (st != TW_OK)
-		return tw_fail(why, st, "no memory for the names of tensors");
-	st = tw_snapshot_fit(s, &plain, h->heap, out, why);
-	tw_tensors_release(&plain);
-	return st;
-}
-
 enum thalweg_status thalweg_load(struct thalweg_job *h, const char *path, struct thalweg_error *why)
 {
 	struct tw_error said = { .status = TW_OK };
@@ -66,7 +49,7 @@ enum thalweg_status thalweg_load(struct thalweg_job *h, const char *path, struct
 		return tw_api_null(why, "thalweg_load", h ? "path" : "job");
 	st = tw_snapshot_open(path, &h->log, &s, &said);
 	if (st == TW_OK)
-		st = fit(h, s, &vector, &said);
+		st = tw_snapshot_fit(s, &h->layout, h->heap, &vector, &said);
 	tw_snapshot_close(s);
 	if (st != TW_OK)
 		return tw_api_fail(why, &said);
@@ -99,7 +82,7 @@ static char *metadata(const struct thalweg_job *h)
 
 static enum tw_status pack(const struct thalweg_job *h, struct tw_block **out)
 {
-	const struct tw_tensors *l = h->layout;
+	const struct tw_tensors *l = &h->layout;
 	struct tw_safe_tensor *t = tw_heap_zeros(h->heap, l->tensors * sizeof *t);
 	enum tw_status st;
 	char *facts;
@@ -156,7 +139,7 @@ static enum tw_status replace(const char *path, const struct tw_block *bytes)
 	return TW_OK;
 }
 
-static enum tw_status save(const struct thalweg_job *h, const char *path, struct tw_error *why)
+enum tw_status tw_api_save(const struct thalweg_job *h, const char *path, struct tw_error *why)
 {
 	struct tw_block *bytes = NULL;
 	enum tw_status st;
@@ -183,7 +166,7 @@ enum thalweg_status thalweg_save(struct thalweg_job *h, const char *path, struct
 
 	if (!h || !path)
 		return tw_api_null(why, "thalweg_save", h ? "path" : "job");
-	return save(h, path, &said) == TW_OK ? tw_api_done(why) : tw_api_fail(why, &said);
+	return tw_api_save(h, path, &said) == TW_OK ? tw_api_done(why) : tw_api_fail(why, &said);
 }
 
 /* --- evaluation ------------------------------------------------------------------------------- */
@@ -204,7 +187,7 @@ static enum tw_status evaluate(const struct thalweg_job *h, struct tw_score *sum
 		return tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
 	st = tw_score_all(h->engine, h->vector, scratch, sum);
 	h->heap->put(h->heap, scratch);
-	code = tw_outer_failure(h->engine, &function);
+	code = tw_outer_failure(h->outer, &function);
 	if (st != TW_OK && code)
 		return tw_fail(why, st, "the engine's function %s returned %d", function, code);
 	return st == TW_OK ? TW_OK

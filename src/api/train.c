@@ -2,6 +2,7 @@
 /* train.c - a job is trained: the listener hears of it, and the result in both forms. */
 #include "api/handle.h"
 
+#include "base/cores.h"
 #include "run/run.h"
 
 #include <math.h>
@@ -110,9 +111,9 @@ static uint64_t count(const json_t *r, const char *name)
 	return (uint64_t)json_integer_value(value);
 }
 
-/* The texts of `r`, which lives until the next training. */
-static void fill(const json_t *r, const char *text, struct thalweg_result *out)
+void tw_api_result(const struct thalweg_job *h, struct thalweg_result *out)
 {
+	const json_t *r = h->result;
 	const char *digest = json_string_value(json_object_get(r, "parameters_digest"));
 
 	*out = (struct thalweg_result){
@@ -128,50 +129,104 @@ static void fill(const json_t *r, const char *text, struct thalweg_result *out)
 		.workers = (uint32_t)count(r, "workers"),
 		.interrupted = json_is_true(json_object_get(r, "interrupted")),
 		.checkpoint = json_string_value(json_object_get(r, "checkpoint")),
-		.json = text,
+		.json = h->json,
 	};
 	snprintf(out->digest, sizeof out->digest, "%s", digest ? digest : "");
 }
 
 /* --- training --------------------------------------------------------------------------------- */
 
-static enum tw_status run(struct thalweg_job *h, const char *directory, unsigned flags,
-			  float *vector, json_t **result, struct tw_error *why)
+struct training {
+	struct thalweg_job *h;
+	const char *directory;
+	unsigned flags;
+	uint32_t threads; /* of the simulator; 0: as the job says */
+	float *vector;
+};
+
+static enum tw_status run(void *arg, struct tw_desk *desk, struct tw_error *why)
 {
+	const struct training *t = arg;
+	struct thalweg_job *h = t->h;
 	const struct tw_run_request request = {
-		.dir = directory,
-		.again = (flags & THALWEG_AGAIN) != 0,
+		.dir = t->directory,
+		.again = (t->flags & THALWEG_AGAIN) != 0,
+		.threads = t->threads,
 		.log = &h->log,
 		.interrupted = &h->stop,
 		.show = h->listen ? show : NULL,
 		.show_arg = h,
 		.engine = h->engine,
-		.vector = vector,
+		.desk = desk,
+		.vector = t->vector,
 		.observer = h->listen ? note : NULL,
 		.observer_arg = h,
 	};
-	const char *function = "";
-	enum tw_status st;
-	int code;
 
+	return tw_run(&request, h->job, &h->result, why);
+}
+
+/* One for each task that the world asks for at a time. */
+static uint32_t servers(const struct tw_job *job)
+{
+	if (job->world != TW_WORLD_SIM)
+		return job->plan.crew.workers;
+	return job->sim.threads ? job->sim.threads : tw_cores();
+}
+
+static enum tw_status run_outer(struct training *t, struct tw_error *why)
+{
+	struct thalweg_job *h = t->h;
+	const enum tw_status st = tw_outer_train(h->outer, h->engine, servers(h->job), run, t, why);
+	const char *function = "";
+	const int code = tw_outer_failure(h->outer, &function);
+
+	if (st == TW_OK || st == TW_INTERRUPTED || !code)
+		return st;
+	*why = (struct tw_error){ .status = TW_OK };
+	return tw_fail(why, TW_REFUSED, "the engine's function %s returned %d", function, code);
+}
+
+static void forget(struct thalweg_job *h)
+{
+	h->heap->put(h->heap, h->vector);
+	h->vector = NULL;
+	free(h->json);
+	h->json = NULL;
+	json_decref(h->result);
+	h->result = NULL;
+}
+
+enum tw_status tw_api_train(struct thalweg_job *h, const char *directory, unsigned flags,
+			    struct tw_desk *desk, uint32_t threads, struct tw_error *why)
+{
+	struct training t = { .h = h, .directory = directory, .flags = flags, .threads = threads };
+	enum tw_status st;
+
+	forget(h);
+	t.vector = h->heap->get(h->heap,
+				(h->engine->trainable + h->engine->buffers) * sizeof *t.vector);
+	if (!t.vector)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the parameters");
 	h->job->plan = h->plan;
 	h->kept = directory != NULL;
 	h->last = (struct thalweg_event){ .loss = NAN, .accuracy = NAN, .seconds_left = -1.0 };
-	st = tw_run(&request, h->job, result, why);
-	atomic_store(&h->stop, 0);
-	code = tw_outer_failure(h->engine, &function);
-	if (st != TW_OK && st != TW_INTERRUPTED && code) {
-		*why = (struct tw_error){ .status = TW_OK };
-		st = tw_fail(why, TW_REFUSED, "the engine's function %s returned %d", function,
-			     code);
-	}
+	st = h->outer ? run_outer(&t, why) : run(&t, desk, why);
 	if (st == TW_INTERRUPTED && !why->text[0])
 		tw_fail(why, st, "stopped as asked%s",
 			directory ? " after a checkpoint; train again to resume" : "");
+	if (h->result)
+		h->json = json_dumps(h->result, JSON_COMPACT);
+	if (st == TW_OK && !h->json)
+		st = tw_fail(why, TW_NO_MEMORY, "no memory for the result");
+	if (st == TW_OK)
+		h->vector = t.vector;
+	else
+		h->heap->put(h->heap, t.vector);
 	return st;
 }
 
-static enum tw_status check(const char *directory, unsigned flags, struct tw_error *why)
+enum tw_status tw_api_check_directory(const char *directory, unsigned flags, struct tw_error *why)
 {
 	if (flags & ~(unsigned)THALWEG_AGAIN)
 		return tw_fail(why, TW_BAD_INPUT,
@@ -188,44 +243,19 @@ static enum tw_status check(const char *directory, unsigned flags, struct tw_err
 	return TW_OK;
 }
 
-static void forget(struct thalweg_job *h)
-{
-	h->heap->put(h->heap, h->vector);
-	h->vector = NULL;
-	free(h->json);
-	h->json = NULL;
-	json_decref(h->result);
-	h->result = NULL;
-}
-
 enum thalweg_status thalweg_train(struct thalweg_job *h, const char *directory, unsigned flags,
 				  struct thalweg_result *result, struct thalweg_error *why)
 {
 	struct tw_error said = { .status = TW_OK };
-	enum tw_status st = check(directory, flags, &said);
-	float *vector;
+	enum tw_status st = tw_api_check_directory(directory, flags, &said);
 
 	if (!h)
 		return tw_api_null(why, "thalweg_train", "job");
 	if (st != TW_OK)
 		return tw_api_fail(why, &said);
-	forget(h);
-	vector =
-		h->heap->get(h->heap, (h->engine->trainable + h->engine->buffers) * sizeof *vector);
-	if (!vector) {
-		tw_fail(&said, TW_NO_MEMORY, "no memory for the parameters");
-		return tw_api_fail(why, &said);
-	}
-	st = run(h, directory, flags, vector, &h->result, &said);
-	if (h->result)
-		h->json = json_dumps(h->result, JSON_COMPACT);
-	if (st == TW_OK && !h->json)
-		st = tw_fail(&said, TW_NO_MEMORY, "no memory for the result");
-	if (st == TW_OK)
-		h->vector = vector;
-	else
-		h->heap->put(h->heap, vector);
+	st = tw_api_train(h, directory, flags, NULL, 0, &said);
+	atomic_store(&h->stop, 0);
 	if (result && h->json && (st == TW_OK || st == TW_INTERRUPTED))
-		fill(h->result, h->json, result);
+		tw_api_result(h, result);
 	return st == TW_OK ? tw_api_done(why) : tw_api_fail(why, &said);
 }

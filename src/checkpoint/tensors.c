@@ -3,6 +3,7 @@
 #include "checkpoint/tensors.h"
 
 #include "engine/network.h"
+#include "engine/outside.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,13 +52,38 @@ static void flat(struct tw_tensor *t, const char *name, size_t from, size_t n)
 	t->d[0] = n;
 }
 
+static enum tw_status of_outside(struct tw_heap *heap, const struct tw_engine *e,
+				 const struct tw_safe_tensor *from, size_t tensors, size_t trained,
+				 struct tw_tensors *out)
+{
+	if (start(heap, tensors, out) != TW_OK)
+		return TW_NO_MEMORY;
+	for (size_t k = 0; k < tensors; k++) {
+		struct tw_tensor *t = &out->tensor[k];
+
+		snprintf(t->name, sizeof t->name, "%s", from[k].name);
+		t->rank = from[k].rank;
+		memcpy(t->d, from[k].d, sizeof t->d);
+		t->buffer = k >= trained;
+		t->from = e->tensor[k];
+		t->n = from[k].count;
+	}
+	count(out);
+	return TW_OK;
+}
+
 enum tw_status tw_tensors_of_engine(struct tw_heap *heap, const struct tw_engine *e,
 				    struct tw_tensors *out)
 {
 	const struct tw_graph *g = tw_network_graph(e);
+	const struct tw_safe_tensor *outside;
+	size_t tensors, trained;
 
 	if (g)
 		return tw_tensors_of_graph(heap, g, out);
+	outside = tw_outside_tensors(e, &tensors, &trained);
+	if (outside)
+		return of_outside(heap, e, outside, tensors, trained, out);
 	if (start(heap, e->buffers ? 2 : 1, out) != TW_OK)
 		return TW_NO_MEMORY;
 	flat(&out->tensor[0], "parameters", 0, e->trainable);

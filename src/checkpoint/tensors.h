@@ -32,7 +32,8 @@ struct tw_tensors {
 	size_t trainable, buffers; /* floats */
 };
 
-/* A network's tensors by name; of any other engine "parameters" and, where it has some, "buffers".
+/* The tensors of a network or of a caller's model by name; of any other engine "parameters" and,
+ * where it has some, "buffers".
  * TW_NO_MEMORY. */
 enum tw_status tw_tensors_of_engine(struct tw_heap *heap, const struct tw_engine *e,
 				    struct tw_tensors *out);

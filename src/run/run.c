@@ -238,6 +238,7 @@ static void enter_world(struct run *r)
 		.cells = tw_plan_cells(p),
 		.seed = p->seed,
 		.engine = r->engine,
+		.desk = q->desk,
 		.store = r->store,
 		.heap = &tw_heap_system,
 		.log = q->log,

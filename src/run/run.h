@@ -24,6 +24,7 @@ struct tw_run_request {
 	void *show_arg;
 	struct tw_engine
 		*engine;      /* runs instead of the job's own, stays the caller's; may be NULL */
+	struct tw_desk *desk; /* computes in its place (world/desk.h); may be NULL */
 	float *vector;        /* for TW_OK: all elements of what is evaluated; may be NULL */
 	tw_observer observer; /* sees every note; false interrupts; may be NULL */
 	void *observer_arg;

@@ -427,7 +427,7 @@ static enum tw_status open_run(struct sim *s)
 	cells_fill(s);
 	if (nodes_fill(s) != TW_OK)
 		return s->ran->error.status;
-	if (tw_job_pool_start(&s->pool, k->engine, o->threads, s->heap) != TW_OK)
+	if (tw_job_pool_start(&s->pool, k->engine, k->desk, o->threads, s->heap) != TW_OK)
 		return tw_fail(&s->ran->error, TW_NO_MEMORY, "no memory or threads to compute");
 	trace_names(s);
 	return TW_OK;

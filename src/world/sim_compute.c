@@ -62,7 +62,8 @@ struct helper {
 
 static void run(const struct pool *p, struct scratch *scratch, struct job *j)
 {
-	j->status = tw_scratch_run(scratch, p->heap, p->engine, &j->c->in, j->c);
+	j->status = p->desk ? tw_desk_run(p->desk, j->c)
+			    : tw_scratch_run(scratch, p->heap, p->engine, &j->c->in, j->c);
 }
 
 /* The first job of the line, JOB_RUNNING now; the lock is held. */
@@ -111,13 +112,13 @@ static bool add_helper(struct pool *p)
 	return true;
 }
 
-enum tw_status tw_job_pool_start(struct pool *p, const struct tw_engine *engine, uint32_t threads,
-				 struct tw_heap *heap)
+enum tw_status tw_job_pool_start(struct pool *p, const struct tw_engine *engine,
+				 struct tw_desk *desk, uint32_t threads, struct tw_heap *heap)
 {
 	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	const uint32_t all = threads ? threads : cores > 0 ? (uint32_t)cores : 1;
 
-	*p = (struct pool){ .engine = engine, .heap = heap, .open = true };
+	*p = (struct pool){ .engine = engine, .desk = desk, .heap = heap, .open = true };
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->done, NULL);

@@ -6,6 +6,7 @@
 
 #include "actor/actor.h"
 #include "base/rng.h"
+#include "world/desk.h"
 #include "world/scratch.h"
 #include "world/sim.h"
 
@@ -47,6 +48,7 @@ struct job {
 
 struct pool {
 	const struct tw_engine *engine;
+	struct tw_desk *desk; /* computes in its place; NULL: none */
 	struct tw_heap *heap;
 	pthread_mutex_t lock;
 	pthread_cond_t work, done;
@@ -56,9 +58,10 @@ struct pool {
 	struct scratch scratch; /* the simulator's own thread's */
 	bool ending, open;
 };
-/* `threads` in all, the caller's own included; 0: as many as cores. */
-enum tw_status tw_job_pool_start(struct pool *p, const struct tw_engine *engine, uint32_t threads,
-				 struct tw_heap *heap);
+/* `threads` in all, the caller's own included; 0: as many as cores.  With a desk these are the
+ * tasks that are with callers at a time: where it is 1, they come in the order of virtual time. */
+enum tw_status tw_job_pool_start(struct pool *p, const struct tw_engine *engine,
+				 struct tw_desk *desk, uint32_t threads, struct tw_heap *heap);
 void tw_job_pool_stop(struct pool *p); /* no job may be left in it; stopping twice is allowed */
 /* Put the job in line, or leave it for later if it is small. */
 void tw_job_submit(struct pool *p, struct job *j);

@@ -12,6 +12,7 @@
 #define SPARES   128                     /* messages a hand keeps for its next sends */
 #define SPIN     4000                    /* ns a worker looks for work before it sleeps */
 #define POLL     (20 * TW_SECOND / 1000) /* how often the housekeeper looks for an interrupt */
+#define GUESTS   64                      /* callers of a desk that are inside at a time */
 #define PATIENCE (5 * TW_SECOND)         /* a wait longer than this is said aloud */
 
 static struct timespec moment(const struct threads *w, int64_t at)
@@ -156,23 +157,33 @@ static void count_bytes(struct threads *w)
 }
 
 /* Where the workers' time went; where they are in several processes, nobody has all of it. */
+static void count_worker(struct tw_usage *u, const int64_t *spent)
+{
+	for (size_t use = 0; use < TW_USES; use++) {
+		const double seconds = (double)spent[use] / (double)TW_SECOND;
+
+		u->all[use] += seconds;
+		if (u->workers < TW_USE_WORKERS)
+			u->worker[u->workers][use] = seconds;
+	}
+	u->workers++;
+}
+
 static void count_usage(struct threads *w)
 {
-	struct tw_usage *u = &w->ran->usage;
+	const int64_t now = tw_threads_now(w);
 
 	if (w->options.gateway)
 		return;
-	for (size_t k = 0; k < w->workers; k++) {
-		u->workers++;
-		for (size_t use = 0; use < TW_USES; use++) {
-			const double seconds =
-				(double)w->hand[WORKERS + k].spent[use] / (double)TW_SECOND;
-
-			u->all[use] += seconds;
-			if (k < TW_USE_WORKERS)
-				u->worker[k][use] = seconds;
-		}
-	}
+	for (size_t k = 0; k < w->workers; k++)
+		count_worker(&w->ran->usage, w->hand[WORKERS + k].spent);
+	/* a worker without a thread: whoever is inside works for others, too */
+	for (size_t k = 0; w->cluster->desk && k < w->cells; k++)
+		if (w->cell[k].computes)
+			count_worker(
+				&w->ran->usage,
+				(int64_t[TW_USES]){ [TW_USE_COMPUTING] = w->cell[k].computed,
+						    [TW_USE_WAITING] = now - w->cell[k].computed });
 }
 
 /* The storekeeper */
@@ -388,6 +399,7 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 
 	c->seat = seat;
 	c->world = w;
+	c->computes = computes(seat);
 	c->number = (uint32_t)k;
 	c->wanted_end = &c->wanted;
 	c->due = INT64_MAX;
@@ -397,6 +409,8 @@ static void init_cell(struct threads *w, size_t k, uint32_t *workers)
 	c->interrupt.kind = MAIL_INTERRUPT;
 	if (computes(seat)) {
 		slot = (*workers)++;
+	}
+	if (computes(seat) && !cluster->desk) {
 		c->owner = &w->hand[WORKERS + slot];
 		c->owner->own = c;
 	}
@@ -452,16 +466,18 @@ static enum tw_status make(struct threads *w)
 	if (!masters && !w->options.gateway)
 		return tw_fail(&w->ran->error, TW_BAD_INPUT, "the cluster has no master");
 	w->cells = cluster->seats;
-	w->workers = workers;
+	w->workers = cluster->desk ? 0 : workers;
+	w->guests = !cluster->desk ? 0 : workers < GUESTS ? workers : GUESTS;
 	w->helpers = w->options.helpers;
-	w->hands = WORKERS + workers + w->helpers;
+	w->hands = WORKERS + w->workers + w->helpers + w->guests;
 	for (w->places = 8; w->places < 2 * w->cells;)
 		w->places *= 2;
 	w->cell = tw_heap_zeros(heap, w->cells * sizeof *w->cell);
 	w->hand = tw_heap_zeros(heap, w->hands * sizeof *w->hand);
 	w->place = tw_heap_zeros(heap, w->places * sizeof *w->place);
 	w->ready = tw_heap_zeros(heap, w->cells * sizeof(struct cell *));
-	if (!w->cell || !w->hand || !w->place || !w->ready)
+	w->guest = tw_heap_zeros(heap, (w->guests + 1) * sizeof *w->guest);
+	if (!w->cell || !w->hand || !w->place || !w->ready || !w->guest)
 		return no_memory(w, "the cluster");
 	init_locks(w);
 	workers = 0;
@@ -469,6 +485,8 @@ static enum tw_status make(struct threads *w)
 		init_cell(w, k, &workers);
 	if (!tw_threads_index(w))
 		return tw_fail(&w->ran->error, TW_BAD_INPUT, "two actors have the same address");
+	for (size_t k = 0; k < w->guests; k++)
+		w->guest[w->guest_count++] = &w->hand[w->hands - 1 - k];
 	for (size_t k = 0; k < w->hands; k++) {
 		struct hand *h = &w->hand[k];
 
@@ -531,6 +549,7 @@ static void unmake(struct threads *w)
 			pthread_cond_destroy(&h->wake);
 		}
 	}
+	heap->put(heap, w->guest);
 	heap->put(heap, w->ready);
 	heap->put(heap, w->place);
 	heap->put(heap, w->hand);
@@ -538,6 +557,8 @@ static void unmake(struct threads *w)
 	pthread_mutex_destroy(&w->ready_lock);
 	pthread_mutex_destroy(&w->end_lock);
 	pthread_mutex_destroy(&w->note_lock);
+	pthread_mutex_destroy(&w->guest_lock);
+	pthread_cond_destroy(&w->guest_free);
 }
 
 static void *(*program_of(const struct threads *w, size_t hand))(void *)
@@ -557,7 +578,7 @@ static void run(struct threads *w)
 	/* after `start` lies in every mailbox: it is what an actor hears first */
 	if (g && g->opened(g->arg, (struct tw_port *)&w->hand[PORT], &w->ran->error) != TW_OK)
 		return;
-	for (size_t k = STOREKEEPER; k < w->hands; k++) {
+	for (size_t k = STOREKEEPER; k < w->hands - w->guests; k++) {
 		struct hand *h = &w->hand[k];
 		const int failed =
 			k == PORT ? 0 : pthread_create(&h->thread, NULL, program_of(w, k), h);
@@ -575,6 +596,8 @@ static void run(struct threads *w)
 	}
 	tw_threads_work(me);
 	housekeep(me);
+	if (w->cluster->desk)
+		tw_threads_outside_end(me);
 	for (size_t k = STOREKEEPER; k < w->hands; k++)
 		if (w->hand[k].started)
 			pthread_join(w->hand[k].thread, NULL);
@@ -592,6 +615,8 @@ enum tw_status tw_threads_run(const struct tw_cluster *cluster,
 		.ready_lock = PTHREAD_MUTEX_INITIALIZER,
 		.end_lock = PTHREAD_MUTEX_INITIALIZER,
 		.note_lock = PTHREAD_MUTEX_INITIALIZER,
+		.guest_lock = PTHREAD_MUTEX_INITIALIZER,
+		.guest_free = PTHREAD_COND_INITIALIZER,
 	};
 
 	*ran = (struct tw_ran){ 0 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* threads.h - the world of one process: a compute thread per worker, passive shards.
  *
- * An actor whose class has `computed` has a thread of its own; today that is only the worker.
+ * An actor whose class has `computed` has a thread of its own; today that is only the worker.  With
+ * a desk (world/desk.h) it has none: callers compute, and an answer is worked off on their thread.
  *
  * A worker's own thread enters the master and the shards it talks to, under their locks, on memory
  * in place; where a lock is taken the message is left in the actor's mailbox, whose holder empties

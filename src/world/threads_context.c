@@ -87,7 +87,8 @@ static void context_compute(struct tw_context *ctx, struct tw_compute *compute)
 {
 	struct cell *c = context_of(ctx)->cell;
 
-	HOLDS(4, c->owner && &c->door.ctx == ctx); /* it has a thread to compute with */
+	/* somebody is there to compute */
+	HOLDS(4, (c->owner || c->world->cluster->desk) && &c->door.ctx == ctx);
 	atomic_store(&compute->cancel, false);
 	compute->world = NULL;
 	*c->wanted_end = compute;
@@ -99,7 +100,7 @@ static void context_cancel(struct tw_context *ctx, struct tw_compute *compute)
 	struct cell *c = context_of(ctx)->cell;
 
 	atomic_store(&compute->cancel, true);
-	if (c->running == compute)
+	if (c->running == compute && c->owner)
 		atomic_store(&c->owner->stop, true);
 	/* one that has not begun is completed when this handler has returned */
 }

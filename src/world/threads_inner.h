@@ -29,15 +29,20 @@
  *      of the worker, and those of the shards beside it.  It
  *      computes a few times a turn at most, for others wait for it.  Whoever leaves a computation
  *      behind sets `called` of the owner's hand, which is looked at as a mailbox is (5).
+ *  (8) With a desk (world/desk.h) workers have no hand: they are passive cells, and what they
+ *      compute is offered at the desk, one at a time, by whoever is inside.  The caller's thread that
+ *      answers enters the cell as a *guest*, with a hand that it borrows, and does what follows.
+ *      After `over` nothing is offered; what is with a caller then is waited for (`out`).
  *
- * With `lockfree`, messages of the kinds that may be shared (struct tw_kind), from a cell with a
- * hand of its own, do not go through the mailbox: `shared` is called at the moment when (2) would
+ * With `lockfree`, messages of the kinds that may be shared (struct tw_kind), from a cell that
+ * computes, do not go through the mailbox: `shared` is called at the moment when (2) would
  * put them there.  They stay in order among themselves; they may overtake others to that shard. */
 #ifndef TW_WORLD_THREADS_INNER_H
 #define TW_WORLD_THREADS_INNER_H
 
 #include "actor/cluster.h"
 #include "actor/message_pool.h"
+#include "world/desk.h"
 #include "world/scratch.h"
 #include "world/threads.h"
 #include "world/trace.h"
@@ -113,8 +118,10 @@ struct cell {
 	size_t alarms, alarm_room;
 	struct tw_compute *wanted, **wanted_end; /* not begun; chained by `world` */
 	struct tw_compute *running;
-	bool told;      /* the wait `last` was logged */
-	uint16_t place; /* which cell of its worker it is; else 0 */
+	struct tw_errand errand; /* with a desk: `running` there */
+	int64_t computed;        /* ... and ns that callers had such errands */
+	bool told;               /* the wait `last` was logged */
+	uint16_t place;          /* which cell of its worker it is; else 0 */
 	struct tw_wait last;
 	/* free for all */
 	_Atomic int64_t due;  /* earliest alarm; INT64_MAX: none */
@@ -126,6 +133,7 @@ struct cell {
 	struct threads *world;
 	const struct tw_seat *seat;
 	struct hand *owner; /* a worker's; NULL: passive */
+	bool computes;      /* its class has `computed` */
 	uint32_t number;    /* place in world->cell */
 	bool open;          /* class has `shared` and the run is lockfree */
 	char name[112];     /* guarded by busy */
@@ -170,15 +178,22 @@ struct threads {
 	struct cell *cell;
 	size_t cells;
 	struct cell *master;
-	uint32_t *place;                       /* hash table: cell number + 1, 0 empty */
-	size_t places;                         /* a power of two */
-	struct hand *hand;                     /* the housekeeper, the storekeeper, the workers */
-	size_t hands, locks, workers, helpers; /* hands in all; of these workers' and helpers' */
-	struct cell **ready;                   /* a ring, each cell at most once */
+	uint32_t *place;   /* hash table: cell number + 1, 0 empty */
+	size_t places;     /* a power of two */
+	struct hand *hand; /* the housekeeper, the storekeeper, the workers */
+	size_t hands, locks;
+	size_t workers, helpers, guests; /* of these hands; guests are the last */
+	struct cell **ready;             /* a ring, each cell at most once */
 	size_t ready_first;
 	pthread_mutex_t ready_lock, end_lock, note_lock;
 	struct trace trace;         /* guarded by note_lock while threads run */
 	struct job *job, **job_end; /* guarded by the storekeeper's lock */
+	/* with a desk, guarded by guest_lock */
+	pthread_mutex_t guest_lock;
+	pthread_cond_t guest_free;
+	struct hand **guest; /* those that nobody has */
+	size_t guest_count;
+	size_t out; /* errands that are offered, or whose answer is being worked off */
 	_Alignas(64) _Atomic bool over;
 	_Atomic bool stopped_by_observer;
 	_Atomic int64_t wake_at; /* when the housekeeper looks again */
@@ -191,7 +206,7 @@ struct threads {
 #define HOUSEKEEPER 0
 #define STOREKEEPER 1
 #define PORT        2
-#define WORKERS     3 /* first worker's hand; helpers follow */
+#define WORKERS     3 /* first worker's hand; helpers follow, then guests */
 
 static inline void tw_threads_rest(void)
 {
@@ -249,6 +264,15 @@ bool tw_threads_compute(struct hand *me, struct cell *c);
 bool tw_threads_visits(const struct hand *me, const struct cell *c);
 /* Something of the kind took so long. */
 void tw_threads_took(struct pace *p, uint32_t samples, int64_t ns);
+
+/* threads_outside.c */
+
+/* Inside, after a handler: offer the oldest computation at the desk, if there is one. */
+void tw_threads_offer(struct cell *c);
+/* Inside: a computation that was cancelled and that nobody has begun; NULL: there is none. */
+struct tw_compute *tw_threads_withdraw(struct cell *c);
+/* The run is over: nothing is with a caller any more when this returns. */
+void tw_threads_outside_end(struct hand *me);
 
 /* threads_gateway.c */
 

@@ -150,7 +150,7 @@ static void share_payload(struct hand *me)
 	}
 	pthread_mutex_unlock(&w->ready_lock);
 
-	const size_t workers = w->hands - WORKERS;
+	const size_t workers = w->workers + w->helpers;
 	const size_t begin = me >= &w->hand[WORKERS] ? (size_t)(me - w->hand) - WORKERS + 1 : 0;
 
 	for (size_t k = 0; k < workers && shared; k++) {
@@ -259,7 +259,7 @@ static void deliver_mail(struct hand *me, struct cell *from)
 		}
 		if (m->from.node != m->to.node && !w->options.gateway)
 			bump_mail(&me->bytes_sent, tw_msg_bytes(m));
-		if (c->open && from->owner && tw_kind_of(m->h.type)->shared &&
+		if (c->open && from->computes && tw_kind_of(m->h.type)->shared &&
 		    !atomic_load(&w->over)) {
 			enter_shared(me, c, m);
 		} else {
@@ -294,7 +294,8 @@ void tw_threads_settle(struct hand *me, struct cell *c)
 	struct tw_compute *gone;
 
 	deliver_mail(me, c);
-	while (c->wanted && !atomic_load(&me->world->over) && (gone = take_cancelled(c))) {
+	while (!atomic_load(&me->world->over) &&
+	       ((gone = tw_threads_withdraw(c)) || (gone = take_cancelled(c)))) {
 		gone->status = TW_CANCELLED;
 		me->events++;
 		c->seat->class->computed(c->actor, &c->door.ctx, gone);
@@ -304,6 +305,7 @@ void tw_threads_settle(struct hand *me, struct cell *c)
 	if (me->gone && g)
 		g->gone(g->arg, c->seat->addr);
 	me->gone = false;
+	tw_threads_offer(c);
 	share_payload(me);
 }
 

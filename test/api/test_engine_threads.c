@@ -206,7 +206,7 @@ static void engines_that_cannot_be(void **state)
 	BUT(e.parameters = 0, "parameters");
 	BUT(e.samples = 0, "samples");
 	BUT(e.tests = 0, "tests");
-	BUT(e.initial = bad, "initial weight number 3 of the engine is not finite");
+	BUT(e.initial = bad, "initial value 3 (from 0) of tensor weight is not finite");
 	BUT(e.tensors = 2, "the tensors have 37 elements in all, the engine 42");
 	BUT((e.tensor = wrong, wrong[1].name = "weight"), "two tensors are called weight");
 	BUT((e.tensor = wrong, wrong[1].name = "two words"), "tensor 1 needs a name");

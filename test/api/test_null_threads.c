@@ -181,6 +181,31 @@ static void model_close_null(struct thalweg_job *job)
 	thalweg_model_close(NULL);
 }
 
+/* What a session that is open says to NULL: test_session_mistakes_threads.c. */
+static void session_null(struct thalweg_job *job)
+{
+	struct thalweg_session_request q = { .size = sizeof q };
+	struct thalweg_session *out = NULL;
+	struct thalweg_error why = { 0 };
+	struct thalweg_task task = { 0 };
+	size_t count = 3;
+
+	bad(thalweg_session_open(NULL, &out, &why), &why, "thalweg_session_open: request is NULL");
+	why = (struct thalweg_error){ 0 };
+	bad(thalweg_session_open(&q, NULL, &why), &why, "thalweg_session_open: out is NULL");
+	assert_int_equal(thalweg_next(NULL, 1, NULL, &task, NULL), THALWEG_END);
+	assert_int_equal(thalweg_done(NULL, NULL, NULL, NULL), THALWEG_BAD_INPUT);
+	assert_int_equal(thalweg_fail(NULL, NULL, NULL, NULL), THALWEG_BAD_INPUT);
+	thalweg_session_stop(NULL);
+	assert_int_equal(thalweg_session_result(NULL, NULL, NULL), THALWEG_BAD_INPUT);
+	assert_int_equal(thalweg_session_save(NULL, NULL, NULL), THALWEG_BAD_INPUT);
+	assert_null(thalweg_session_parameters(NULL, &count));
+	assert_int_equal(count, 0);
+	assert_int_equal(thalweg_session_close(NULL, &why), THALWEG_OK);
+	assert_int_equal(why.status, THALWEG_OK);
+	assert_true(strncmp(thalweg_abi(), "thalweg ", 8) == 0);
+}
+
 static const struct contract contracts[] = {
 	{ "thalweg_version", version },
 	{ "thalweg_status_name", status_name },
@@ -198,6 +223,16 @@ static const struct contract contracts[] = {
 	{ "thalweg_model_facts", model_facts_null },
 	{ "thalweg_predict", predict_null },
 	{ "thalweg_model_close", model_close_null },
+	{ "thalweg_session_open", session_null },
+	{ "thalweg_next", session_null },
+	{ "thalweg_done", session_null },
+	{ "thalweg_fail", session_null },
+	{ "thalweg_session_stop", session_null },
+	{ "thalweg_session_result", session_null },
+	{ "thalweg_session_save", session_null },
+	{ "thalweg_session_parameters", session_null },
+	{ "thalweg_session_close", session_null },
+	{ "thalweg_abi", session_null },
 };
 
 static void every_function_takes_null(void **state)
@@ -239,7 +274,7 @@ static void no_function_is_left_out(void **state)
 		found++;
 	}
 	fclose(f);
-	assert_int_equal(found, 15);
+	assert_int_equal(found, 25);
 }
 
 /* --- nothing was usable --- */

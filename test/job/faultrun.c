@@ -3,6 +3,7 @@
 #include "faultrun.h"
 
 #include "job/reading.h"
+#include "kit/caller.h"
 #include "run/placement.h"
 #include "watcher.h"
 #include "run/open_engine.h"
@@ -76,7 +77,7 @@ const char *const *faultrun_deltas(void)
 	return list;
 }
 
-bool faultrun_large;
+bool faultrun_large, faultrun_outside;
 
 /* --- those who leave ------------------------------------------------------------------------ */
 
@@ -239,6 +240,7 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 	struct tw_cluster c;
 	struct tw_sim_options sim;
 	struct watcher *w;
+	struct caller caller = { .desk = NULL };
 	char text[1500];
 	bool right;
 
@@ -280,7 +282,13 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 				 .log = &log,
 				 .observer = watcher_note,
 				 .observer_arg = w };
+	if (faultrun_outside) {
+		caller_start(&caller, engine);
+		c.desk = caller.desk;
+	}
 	tw_sim_run(&c, &sim, r->fault, r->faults, NULL, 3600 * TW_SECOND, &ran);
+	if (faultrun_outside)
+		caller_stop(&caller);
 	end->status = ran.error.status != TW_OK ? ran.error.status : ran.totals.status;
 	end->events = ran.events;
 	end->virtual_ns = ran.virtual_ns;

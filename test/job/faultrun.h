@@ -70,6 +70,8 @@ unsigned long faultrun_masters(const char *const *presets, uint64_t first, uint6
 
 /* All runs from now on are with checkpoints that are more than the master may hold. */
 extern bool faultrun_large;
+/* Somebody outside computes, by the numbers of samples (world/desk.h). */
+extern bool faultrun_outside;
 
 /* Presets that push gradients and that the simulator accepts, NULL at the end. */
 extern const char *const faultrun_presets[];

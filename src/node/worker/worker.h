@@ -210,6 +210,16 @@ static inline bool tw_worker_busy(const struct worker *w)
 {
 	return w->step.state != STEP_IDLE;
 }
+/* What the next computation tells those who compute outside. */
+static inline struct tw_about tw_worker_about(const struct worker *w, struct tw_context *ctx)
+{
+	const struct tw_stamp *base = &w->shard[0].base;
+
+	return (struct tw_about){ .worker = w->me.id.slot,
+				  .version = base->version.n,
+				  .applied = base->applied,
+				  .now = tw_now(ctx) };
+}
 /* Floats of the whole vector, or of a cell's stage. */
 static inline size_t tw_worker_total(const struct worker *w)
 {

@@ -118,7 +118,8 @@ static void start_eval(struct worker *w, struct tw_context *ctx)
 					  .in = { .from = e->what.from,
 						  .count = e->what.count,
 						  .piece = e->piece,
-						  .pieces = w->exchange.holders },
+						  .pieces = w->exchange.holders,
+						  .about = tw_worker_about(w, ctx) },
 					  .id = e->what.pin };
 	if (w->stage && !eval_stage(w, ctx))
 		return;

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.h - what stands behind a thalweg_session; for the files of this folder.
+ *
+ * One thread runs the job (the *loop*), callers are at its desk.
+ *
+ *  (1) a session that callers may use stands in a table of this process, with the number of calls
+ *      that are inside; closing takes it out, and waits until they have returned.  So a call with
+ *      a session that was closed is refused without looking at its memory.
+ *  (2) `why`, `result` and the parameters are written by the loop before the desk is over, and
+ *      read after that. */
+#ifndef TW_API_SESSION_H
+#define TW_API_SESSION_H
+
+#include "api/handle.h"
+
+#include <sys/types.h>
+
+struct thalweg_session {
+	struct tw_heap *heap;
+	struct thalweg_job *job; /* workers of this process, or simulated ones */
+	struct tw_desk *desk;
+	char *directory; /* NULL: nothing is kept */
+	unsigned flags;
+	bool simulated, own_steps;
+	bool scores;     /* the caller has test samples */
+	uint64_t number; /* of the session in this process */
+	pid_t pid;
+	struct tw_plan plan; /* for rate and progress */
+	pthread_t loop;
+	_Atomic bool over;
+	struct tw_error why; /* how it ended (2) */
+	pthread_mutex_t lock;
+	/* guarded by lock */
+	char reason[400]; /* of thalweg_fail; "": none */
+	uint64_t *last;   /* by worker: version of its last step, and 1 */
+	size_t lasts;
+	double loss; /* of the last step that was answered */
+};
+
+/* session_table.c */
+
+/* Put it into the table (1); TW_NO_ROOM: there are as many as there may be. */
+enum tw_status tw_session_enlist(struct thalweg_session *s, struct tw_error *why);
+/* Enter a call.  TW_BAD_INPUT: it is NULL or closed; TW_REFUSED: it is another process's.  After
+ * TW_OK leave it. */
+enum tw_status tw_session_enter(struct thalweg_session *s, const char *function,
+				struct tw_error *why);
+void tw_session_leave(const struct thalweg_session *s);
+/* The caller is inside: take it out, so that nobody else comes in.  False: somebody else did. */
+bool tw_session_unlist(struct thalweg_session *s);
+/* ... and wait until all others have left. */
+void tw_session_await(const struct thalweg_session *s);
+
+#endif

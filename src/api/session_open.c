@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session_open.c - a session is opened: its request checked, its model laid out, its loop started;
+ * and closed. */
+#include "api/layout.h"
+#include "api/session.h"
+
+#include "engine/outside.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OWN_SETS 4
+
+static _Atomic uint64_t opened; /* sessions of this process so far: numbers of tasks differ */
+
+/* --- the request ------------------------------------------------------------------------------ */
+
+static enum tw_status check(const struct thalweg_session_request *q, struct tw_error *why)
+{
+	const struct thalweg_layout *l = &q->layout;
+
+	if (q->size != sizeof *q)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"thalweg_session_open: size is %zu, but the request has %zu bytes "
+			"here; set it to sizeof(struct thalweg_session_request), and compile "
+			"with the header of this library (%s)",
+			q->size, sizeof *q, TW_VERSION);
+	if (!q->job)
+		return tw_fail(why, TW_BAD_INPUT, "thalweg_session_open: job is NULL");
+	if (q->job->engine)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the job's request has an engine; a session's loop computes itself: "
+			       "leave one out");
+	if (l->tensors && !l->tensor)
+		return tw_fail(why, TW_BAD_INPUT, "the layout has %zu tensors, but tensor is NULL",
+			       l->tensors);
+	if (l->tensors && l->parameters)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the layout has tensors and parameters; the tensors say how many "
+			       "there are: leave parameters 0");
+	if (!l->samples)
+		return tw_fail(why, TW_BAD_INPUT, "the layout has no samples; it needs at least 1");
+	return tw_api_check_directory(q->directory, q->flags, why);
+}
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+struct opening {
+	const struct thalweg_session_request *q;
+	struct tw_own_layout layout;
+};
+
+static enum tw_status lay_out(struct opening *o, struct tw_error *why)
+{
+	const struct thalweg_layout *l = &o->q->layout;
+	struct tw_layout_given given = { .whose = "the layout",
+					 .tensor = l->tensor,
+					 .tensors = l->tensors,
+					 .parameters = l->parameters };
+	enum tw_status st = TW_OK;
+
+	if (l->tensors)
+		st = tw_layout_count(l->tensor, l->tensors, &given.parameters, &given.buffers, why);
+	return st == TW_OK ? tw_layout_take(&tw_heap_system, &given, &o->layout, why) : st;
+}
+
+static uint64_t tests_of(const struct thalweg_layout *l)
+{
+	return l->tests ? l->tests : 1;
+}
+
+static enum tw_status open_engine(void *arg, struct tw_job *job, struct tw_heap *heap,
+				  struct tw_engine **out, struct tw_error *why)
+{
+	const struct opening *o = arg;
+	const struct thalweg_layout *l = &o->q->layout;
+	const struct tw_outside_facts facts = {
+		.tensor = o->layout.tensor,
+		.tensors = o->layout.tensors,
+		.trained = o->layout.trained,
+		.initial = l->initial,
+		.samples = l->samples,
+		.tests = tests_of(l),
+		.seed = job->train.seed,
+	};
+
+	return tw_outside_open(heap, &facts, out, why);
+}
+
+static enum tw_status open_job(struct opening *o, struct thalweg_job **out, struct tw_error *why)
+{
+	const struct thalweg_layout *l = &o->q->layout;
+	char text[OWN_SETS][64];
+	const char *own[OWN_SETS];
+
+	snprintf(text[0], 64, "model.external.parameters=%zu", o->layout.parameters);
+	snprintf(text[1], 64, "model.external.buffers=%zu", o->layout.buffers);
+	snprintf(text[2], 64, "model.external.samples=%" PRIu64, l->samples);
+	snprintf(text[3], 64, "model.external.tests=%" PRIu64, tests_of(l));
+	for (int k = 0; k < OWN_SETS; k++)
+		own[k] = text[k];
+	return tw_api_open(o->q->job, own, OWN_SETS, open_engine, o, out, why);
+}
+
+/* --- the loop --------------------------------------------------------------------------------- */
+
+static void *loop(void *arg)
+{
+	struct thalweg_session *s = arg;
+
+	pthread_setname_np(pthread_self(), "session");
+	tw_api_train(s->job, s->directory, s->flags, s->desk, s->simulated ? 1 : 0, &s->why);
+	pthread_mutex_lock(&s->lock);
+	if (s->reason[0] && s->why.status != TW_OK && s->why.status != TW_INTERRUPTED) {
+		s->why = (struct tw_error){ .status = TW_OK };
+		tw_fail(&s->why, TW_REFUSED, "a task could not be computed: %s", s->reason);
+	}
+	pthread_mutex_unlock(&s->lock);
+	atomic_store(&s->over, true);
+	tw_desk_over(s->desk);
+	return NULL;
+}
+
+static void free_session(struct thalweg_session *s)
+{
+	struct tw_heap *heap = &tw_heap_system;
+
+	tw_desk_free(s->desk);
+	thalweg_close(s->job);
+	heap->put(heap, s->last);
+	free(s->directory);
+	pthread_mutex_destroy(&s->lock);
+	heap->put(heap, s);
+}
+
+static enum tw_status prepare(struct thalweg_session *s, const struct thalweg_session_request *q,
+			      struct tw_error *why)
+{
+	const struct tw_job *job = s->job->job;
+
+	s->simulated = job->world == TW_WORLD_SIM;
+	s->scores = q->layout.tests > 0;
+	s->own_steps = q->own_steps;
+	s->flags = q->flags;
+	s->plan = job->plan;
+	s->directory = q->directory ? strdup(q->directory) : NULL;
+	s->desk = tw_desk_new(s->heap, s->job->engine, tw_task_most(tw_api_batch(job)),
+			      s->number << 32);
+	if (!s->desk || (q->directory && !s->directory))
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a session");
+	return TW_OK;
+}
+
+static enum tw_status start(struct thalweg_session *s, struct tw_error *why)
+{
+	enum tw_status st = tw_session_enlist(s, why);
+	int failed;
+
+	if (st != TW_OK)
+		return st;
+	failed = pthread_create(&s->loop, NULL, loop, s);
+	if (!failed)
+		return TW_OK;
+	tw_session_unlist(s);
+	tw_session_await(s);
+	return tw_fail(why, TW_NO_MEMORY, "%s: %s", TW_NO_THREAD, strerror(failed));
+}
+
+static enum tw_status open_session(const struct thalweg_session_request *q,
+				   struct thalweg_session *s, struct tw_error *why)
+{
+	struct opening o = { .q = q };
+	enum tw_status st = check(q, why);
+
+	if (st == TW_OK)
+		st = lay_out(&o, why);
+	if (st == TW_OK)
+		st = open_job(&o, &s->job, why);
+	if (st == TW_OK)
+		st = prepare(s, q, why);
+	if (st == TW_OK)
+		st = start(s, why);
+	tw_layout_release(&o.layout);
+	return st;
+}
+
+enum thalweg_status thalweg_session_open(const struct thalweg_session_request *request,
+					 struct thalweg_session **out, struct thalweg_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+	struct thalweg_session *s;
+
+	if (!request || !out)
+		return tw_api_null(why, "thalweg_session_open", request ? "out" : "request");
+	s = tw_heap_zeros(&tw_heap_system, sizeof *s);
+	if (!s) {
+		tw_fail(&said, TW_NO_MEMORY, "no memory for a session");
+		return tw_api_fail(why, &said);
+	}
+	s->heap = &tw_heap_system;
+	s->pid = getpid();
+	s->number = atomic_fetch_add(&opened, 1) + 1;
+	pthread_mutex_init(&s->lock, NULL);
+	if (open_session(request, s, &said) != TW_OK) {
+		free_session(s);
+		return tw_api_fail(why, &said);
+	}
+	*out = s;
+	return tw_api_done(why);
+}
+
+enum thalweg_status thalweg_session_close(struct thalweg_session *s, struct thalweg_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+
+	if (!s)
+		return tw_api_done(why);
+	if (tw_session_enter(s, "thalweg_session_close", &said) != TW_OK)
+		return tw_api_fail(why, &said);
+	if (!tw_session_unlist(s)) {
+		tw_session_leave(s);
+		tw_fail(&said, TW_BAD_INPUT,
+			"thalweg_session_close: another thread closes it already");
+		return tw_api_fail(why, &said);
+	}
+	atomic_store(&s->job->stop, 2);
+	tw_desk_shut(s->desk);
+	tw_session_await(s);
+	tw_desk_void(s->desk);
+	pthread_join(s->loop, NULL);
+	free_session(s);
+	return tw_api_done(why);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_session_threads.c - a caller's loop: the same run as with the built-in engine, in every
+ * strategy. */
+/* labels: threads */
+#include "thalweg.h"
+
+#include "kit/caller.h"
+#include "kit/scratch.h"
+#include "run/open_engine.h"
+#include "spec/job.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define DIMENSION 20
+#define SAMPLES   60
+
+#define BOWL "model: {quadratic: {dimension: 20, noise: 0.05}}\n"
+
+/* The engine of the job with that model. */
+static struct tw_engine *engine_of(const char *text, enum thalweg_world world)
+{
+	char whole[1200];
+	struct tw_engine *e = NULL;
+	struct tw_job *job = NULL;
+	struct tw_error why = { 0 };
+
+	snprintf(whole, sizeof whole, BOWL "%s", text);
+	if (tw_job_read_text("job", whole, strlen(whole), NULL, 0, NULL,
+			     world == THALWEG_SIM ? TW_WORLD_SIM : TW_WORLD_THREADS, &job,
+			     &why) != TW_OK ||
+	    tw_job_open_engine(job, &tw_heap_system, &e, &why) != TW_OK)
+		fail_msg("%s: %s", whole, why.text);
+	tw_job_free(job);
+	return e;
+}
+
+struct service {
+	struct thalweg_session *s;
+	const struct tw_engine *engine;
+	bool into; /* parameters come into memory of ours */
+	bool own;  /* so does the answer */
+	enum thalweg_status ended;
+	char text[600];
+	uint64_t steps;
+};
+
+/* The loop that a program writes. */
+static void *serve(void *arg)
+{
+	struct service *v = arg;
+	float room[DIMENSION], answer[DIMENSION];
+	struct thalweg_error why;
+	struct thalweg_task t;
+	enum thalweg_got got;
+
+	while ((got = thalweg_next(v->s, 100, v->into ? room : NULL, &t, &why)) != THALWEG_END) {
+		struct thalweg_answer a = { .vector = v->own ? answer : NULL };
+
+		if (got != THALWEG_TASK)
+			continue;
+		if (t.work == THALWEG_SCORE)
+			a.loss = caller_score(v->engine, t.sample[0], t.count, t.parameters,
+					      &a.correct);
+		else
+			a.loss = caller_gradient(v->engine, t.sample, t.count, t.epoch,
+						 t.parameters, v->own ? answer : t.vector);
+		v->steps += t.work == THALWEG_STEP;
+		thalweg_done(v->s, &t, &a, &why);
+	}
+	v->ended = why.status;
+	memcpy(v->text, why.text, sizeof v->text);
+	return NULL;
+}
+
+static struct thalweg_session *open_session(const char *text, enum thalweg_world world,
+					    const struct tw_engine *e)
+{
+	float initial[DIMENSION];
+	const struct thalweg_request job = { .text = text, .world = world };
+	const struct thalweg_session_request request = {
+		.size = sizeof request,
+		.job = &job,
+		.layout = { .parameters = DIMENSION,
+			    .initial = initial,
+			    .samples = e->samples,
+			    .tests = e->tests },
+	};
+	struct thalweg_error why = { 0 };
+	struct thalweg_session *s = NULL;
+
+	assert_int_equal(e->class->init(e, 0, DIMENSION, initial), TW_OK);
+	if (thalweg_session_open(&request, &s, &why) != THALWEG_OK)
+		fail_msg("%s: %s", text, why.text);
+	return s;
+}
+
+/* Train it with so many threads at the session, and close it. */
+static void outside(const char *text, enum thalweg_world world, int threads, bool into,
+		    struct thalweg_result *r)
+{
+	struct tw_engine *e = engine_of(text, world);
+	struct thalweg_session *s = open_session(text, world, e);
+	struct service v[4];
+	pthread_t thread[4];
+	struct thalweg_error why = { 0 };
+
+	for (int k = 0; k < threads; k++) {
+		v[k] = (struct service){ .s = s, .engine = e, .into = into, .own = k % 2 };
+		assert_int_equal(pthread_create(&thread[k], NULL, serve, &v[k]), 0);
+	}
+	for (int k = 0; k < threads; k++) {
+		pthread_join(thread[k], NULL);
+		if (v[k].ended != THALWEG_OK)
+			fail_msg("%s: %s", text, v[k].text);
+	}
+	if (thalweg_session_result(s, r, &why) != THALWEG_OK)
+		fail_msg("%s", why.text);
+	r->json = r->checkpoint = NULL;
+	assert_int_equal(thalweg_session_close(s, &why), THALWEG_OK);
+	e->class->close(e);
+}
+
+static void inside(const char *text, enum thalweg_world world, struct thalweg_result *r)
+{
+	char whole[1200];
+	const struct thalweg_request request = { .text = whole, .world = world };
+	struct thalweg_error why = { 0 };
+	struct thalweg_job *job = NULL;
+
+	snprintf(whole, sizeof whole, BOWL "%s", text);
+	if (thalweg_open(&request, &job, &why) != THALWEG_OK ||
+	    thalweg_train(job, NULL, 0, r, &why) != THALWEG_OK)
+		fail_msg("%s: %s", whole, why.text);
+	thalweg_close(job);
+}
+
+static const char *job_of(const struct tw_preset *p)
+{
+	static char text[1000];
+	const bool optimises = strstr(p->fields, "optimiser:");
+	const bool deltas = strstr(p->fields, "send: delta");
+	const bool servers = !strstr(p->fields, "topology:");
+
+	snprintf(text, sizeof text,
+		 "data: {samples: 60, batch: 2}\ntrain: {%s, seed: 3}\n%s"
+		 "cluster: {workers: 3, servers: %d, shards: 3}\n"
+		 "strategy: {name: %s%s%s}\n",
+		 optimises ? "time: 1h" : "epochs: 2, evaluate: 0.5",
+		 optimises ? "" : "update: {rate: 0.02}\n", servers ? 2 : 0, p->name,
+		 deltas ? ", push: 2" : "",
+		 strstr(p->fields, "fragments:") ? ", fragments: 1, delay: 1" : "");
+	return text;
+}
+
+static bool has_stages(const struct tw_preset *p)
+{
+	return strstr(p->fields, "pipeline:");
+}
+
+/* Gates with rounds have one result, whenever things happen. */
+static bool has_rounds(const struct tw_preset *p)
+{
+	return strcmp(p->name, "ssgd") == 0 || strcmp(p->name, "ring") == 0 ||
+	       strcmp(p->name, "local-sgd") == 0 || strcmp(p->name, "diloco") == 0;
+}
+
+static void every_preset_in_sim(void **state)
+{
+	for (const struct tw_preset *p = tw_presets; p->name; p++) {
+		struct thalweg_result ours, theirs;
+
+		if (has_stages(p) || strcmp(p->name, "hogwild") == 0)
+			continue;
+		inside(job_of(p), THALWEG_SIM, &ours);
+		outside(job_of(p), THALWEG_SIM, 1, false, &theirs);
+		if (strcmp(ours.digest, theirs.digest) != 0)
+			fail_msg("%s: digest %s, the built-in engine's is %s", p->name,
+				 theirs.digest, ours.digest);
+		assert_int_equal(ours.steps, theirs.steps);
+		assert_true(fabs(ours.loss - theirs.loss) <= 1e-12 * fabs(ours.loss));
+	}
+}
+
+static void every_preset_in_threads(void **state)
+{
+	for (const struct tw_preset *p = tw_presets; p->name; p++) {
+		struct thalweg_result ours, theirs;
+
+		if (has_stages(p))
+			continue;
+		outside(job_of(p), THALWEG_THREADS, 3, true, &theirs);
+		assert_true(isfinite(theirs.loss));
+		if (!has_rounds(p))
+			continue;
+		inside(job_of(p), THALWEG_THREADS, &ours);
+		assert_string_equal(ours.digest, theirs.digest);
+	}
+}
+
+/* Whatever the number of threads, and wherever parameters and answers are. */
+static void threads_do_not_show(void **state)
+{
+	static const char text[] = "data: {samples: 60, batch: 3}\ntrain: {epochs: 3, seed: 3}\n"
+				   "update: {rate: 0.1}\ncluster: {workers: 4, shards: 3}\n"
+				   "strategy: ssgd\n";
+	struct thalweg_result first, r;
+
+	outside(text, THALWEG_THREADS, 1, false, &first);
+	for (int threads = 1; threads <= 4; threads++)
+		for (int world = 0; world < 2; world++) {
+			outside(text, world ? THALWEG_SIM : THALWEG_THREADS, threads, threads % 2,
+				&r);
+			assert_string_equal(r.digest, first.digest);
+			assert_int_equal(r.samples, 3 * SAMPLES);
+		}
+}
+
+/* A run that is stopped resumes, and comes to what one run comes to. */
+static void stopped_and_resumed(void **state)
+{
+	static const char text[] = "data: {samples: 60, batch: 2}\ntrain: {epochs: 4, seed: 3}\n"
+				   "update: {rate: 0.1}\ncluster: {workers: 3, shards: 2}\n"
+				   "strategy: ssgd\n";
+	struct tw_engine *e = engine_of(text, THALWEG_THREADS);
+	const struct thalweg_request job = { .text = text };
+	struct thalweg_session_request request = {
+		.size = sizeof request,
+		.job = &job,
+		.layout = { .parameters = DIMENSION, .samples = SAMPLES, .tests = 1 },
+	};
+	struct thalweg_result whole, r;
+	struct thalweg_error why = { 0 };
+	float initial[DIMENSION];
+	char folder[64];
+	int times = 0;
+
+	outside(text, THALWEG_THREADS, 2, false, &whole);
+	folder_make(folder);
+	request.directory = folder;
+	e->class->init(e, 0, DIMENSION, initial);
+	request.layout.initial = initial;
+	for (enum thalweg_status st = THALWEG_INTERRUPTED; st != THALWEG_OK; times++) {
+		struct thalweg_session *s = NULL;
+		struct thalweg_task t;
+		enum thalweg_got got;
+		uint64_t steps = 0;
+
+		assert_true(times < 20);
+		if (thalweg_session_open(&request, &s, &why) != THALWEG_OK)
+			fail_msg("%s", why.text);
+		while ((got = thalweg_next(s, 100, NULL, &t, &why)) != THALWEG_END) {
+			struct thalweg_answer a = { 0 };
+
+			if (got != THALWEG_TASK)
+				continue;
+			if (t.work == THALWEG_SCORE)
+				a.loss = caller_score(e, t.sample[0], t.count, t.parameters,
+						      &a.correct);
+			else
+				a.loss = caller_gradient(e, t.sample, t.count, t.epoch,
+							 t.parameters, t.vector);
+			thalweg_done(s, &t, &a, NULL);
+			if (times < 3 && ++steps == 20)
+				thalweg_session_stop(s);
+			if (times < 3 && steps > 20) /* so that it is heard before the end */
+				usleep(2000);
+		}
+		st = why.status;
+		if (st != THALWEG_OK && st != THALWEG_INTERRUPTED)
+			fail_msg("%s", why.text);
+		assert_int_equal(thalweg_session_result(s, &r, NULL), THALWEG_OK);
+		assert_int_equal(r.interrupted, st == THALWEG_INTERRUPTED);
+		if (st == THALWEG_OK)
+			assert_string_equal(r.digest, whole.digest);
+		else
+			assert_null(thalweg_session_parameters(s, NULL));
+		thalweg_session_close(s, NULL);
+	}
+	assert_in_range(times, 2, 6);
+	assert_true(folder_remove(folder));
+	e->class->close(e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_preset_in_sim),
+		cmocka_unit_test(every_preset_in_threads),
+		cmocka_unit_test(threads_do_not_show),
+		cmocka_unit_test(stopped_and_resumed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
