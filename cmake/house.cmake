@@ -108,6 +108,10 @@ if(TW_TESTS)
 		tw_script(security_doc "" bash ${here}/security_doc.sh)
 		tw_script(install "" bash ${here}/install.sh)
 		tw_script(abi "" bash ${here}/abi.sh)
+		tw_script(session "" python3 ${here}/session.py ${CMAKE_BINARY_DIR}/thalweg
+			${CMAKE_BINARY_DIR}/libthalweg.so)
+		tw_script(session_full full python3 ${here}/session.py ${CMAKE_BINARY_DIR}/thalweg
+			${CMAKE_BINARY_DIR}/libthalweg.so --runs 60)
 		tw_script(library "" bash ${here}/library.sh)
 		tw_script(add_variant "" bash ${here}/add_variant.sh)
 		tw_script(add_row "" bash ${here}/add_row.sh)

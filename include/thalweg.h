@@ -280,7 +280,7 @@ struct thalweg_layout {
 	const struct thalweg_tensor *tensor;
 	size_t tensors;
 	size_t parameters;    /* without tensors: trainable floats */
-	const float *initial; /* all floats; NULL: as model.tensors of the job says, else zeros */
+	const float *initial; /* all floats; NULL: zeros.  JOIN: NULL, the master has them */
 	uint64_t samples;     /* in an epoch: tasks have numbers 0..samples-1 */
 	uint64_t tests;       /* 0: nothing is evaluated, and the loss of a result is that of the
 			       * last step */
@@ -289,19 +289,27 @@ struct thalweg_layout {
 
 struct thalweg_session_request {
 	size_t size; /* sizeof(struct thalweg_session_request) */
-	/* The job of workers in this process or simulated ones (its `world`); it has no `engine`.
-	 * NULL: join. */
-	const struct thalweg_request *job;
 	struct thalweg_layout layout;
-	const char *directory; /* with a job: as for thalweg_train; NULL keeps nothing */
+	/* With a job: the workers are in this process, or simulated (its `world`); it has neither
+	 * an engine nor a model. */
+	const struct thalweg_request *job;
+	const char *directory; /* as for thalweg_train; NULL keeps nothing */
 	unsigned flags;        /* with a directory: THALWEG_AGAIN */
-	/* Answers are new parameters, not gradients: your optimiser steps.  The job has
-	 * update.rule: caller. */
-	int own_steps;
+	/* Without a job: join the cluster of `thalweg serve` as one worker.  Its job has
+	 * model: {tensors: FILE}. */
+	const char *address; /* of the master: "head:7433" */
+	const char *key;     /* the file of the cluster's key; NULL: it has none */
+	const char *save;    /* a new file for the model when the run is over; NULL: none */
+	double patience;     /* seconds without a master before END; 0: 600; negative: for ever */
+	thalweg_listener listen; /* hears log lines only; may be NULL */
+	void *user;
+	int verbosity; /* as in struct thalweg_request */
 };
 
-/* Open a session; it begins to train at once.  THALWEG_BAD_INPUT: the request, the job or the
- * layout is wrong; if the job names other tensors, the sentence lists those that differ.  On
+/* Open a session; it begins to train at once.  A join waits for the master's job, as long as
+ * `patience` says.  THALWEG_BAD_INPUT: the request, the job or the layout is wrong; if the master's
+ * job has other tensors, the sentence lists those that differ.  THALWEG_REFUSED, THALWEG_IO: the
+ * master refuses us (another key), or cannot be reached.  On
  * success the caller owns *out until thalweg_session_close. */
 THALWEG_API enum thalweg_status thalweg_session_open(const struct thalweg_session_request *request,
 						     struct thalweg_session **out,
@@ -347,9 +355,8 @@ THALWEG_API enum thalweg_got thalweg_next(struct thalweg_session *s, unsigned ms
 struct thalweg_answer {
 	double loss;    /* mean over the task's samples */
 	double correct; /* SCORE: how many were right; negative: the task has no such thing */
-	/* STEP: the mean gradient, then the change of each buffer; own_steps: the new parameters,
-	 * then the change of each buffer.  It is copied.  NULL: task->vector has it, and nothing
-	 * is copied. */
+	/* STEP: the mean gradient, then the change of each buffer; it is copied.  NULL:
+	 * task->vector has it, and nothing is copied. */
 	const float *vector;
 };
 
@@ -361,13 +368,15 @@ THALWEG_API enum thalweg_status thalweg_done(struct thalweg_session *s,
 					     const struct thalweg_task *task,
 					     const struct thalweg_answer *answer,
 					     struct thalweg_error *why);
-/* The task cannot be computed: the run ends with THALWEG_REFUSED and this reason. */
+/* The task cannot be computed: the run ends with THALWEG_REFUSED and this reason.  One that joined
+ * leaves the cluster, and others get its samples. */
 THALWEG_API enum thalweg_status thalweg_fail(struct thalweg_session *s,
 					     const struct thalweg_task *task, const char *reason,
 					     struct thalweg_error *why);
 
 /* Stop: a checkpoint is made if there is a directory, what is begun is finished, and then
- * thalweg_next returns THALWEG_END; go on answering until then.  Any thread, and signal
+ * thalweg_next returns THALWEG_END; go on answering until then.  One that joined leaves, gives back
+ * what it has not begun, and ends with THALWEG_OK; the run goes on without it.  Any thread, and signal
  * handlers. */
 THALWEG_API void thalweg_session_stop(struct thalweg_session *s);
 
@@ -376,7 +385,8 @@ THALWEG_API void thalweg_session_stop(struct thalweg_session *s);
 THALWEG_API enum thalweg_status thalweg_session_result(struct thalweg_session *s,
 						       struct thalweg_result *result,
 						       struct thalweg_error *why);
-/* After THALWEG_END: the parameters of the run as safetensors.  THALWEG_ABSENT: there are none. */
+/* After THALWEG_END: the parameters of the run as safetensors.  THALWEG_ABSENT: there are none; one
+ * that joined has them in the file that `save` names. */
 THALWEG_API enum thalweg_status thalweg_session_save(struct thalweg_session *s, const char *path,
 						     struct thalweg_error *why);
 /* After THALWEG_END: the parameters of the run and their number, until the session is closed; NULL:

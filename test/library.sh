@@ -70,6 +70,37 @@ done
 try "$dir/own_gradient-shared" "$dir/train_job-shared"
 try "$dir/own_gradient-static" "$dir/train_job-static"
 
+# --- sessions: simulated workers, and a cluster that is joined with a key ---
+for name in join simulate; do
+	[ "$(wc -l <"examples/embed/$name.c")" -le 80 ] || fail "$name.c has more than 80 lines"
+	cc -std=c11 "${flags[@]}" "${includes[@]}" "examples/embed/$name.c" "${shared[@]}" -lm -o "$dir/$name"
+done
+said=$(timeout 120 "$dir/simulate") || fail "simulate ended with $?"
+[ "$(grep -cE '^strategy=[a-z]+ +loss [0-9.]+ after [0-9.]+ virtual seconds' <<<"$said")" -eq 3 ] || fail "simulate said: $said"
+[ "$said" = "$(timeout 120 "$dir/simulate")" ] || fail "simulate said something else the second time"
+mkdir "$dir/cluster"
+cp examples/embed/join.yaml "$dir/cluster/"
+thalweg() { "$build/thalweg" "$@"; }
+(cd "$dir/cluster" && eval "$(sed -n 's/^ \*\t\((umask.*\)$/\1/p' "$root/examples/embed/join.c")" &&
+	eval "$(sed -n '/^ \*\t(printf/,/model.safetensors$/ { s/^ \*\t//; p }' "$root/examples/embed/join.c")")
+(cd "$dir/cluster" && exec timeout 120 "$build/thalweg" serve join.yaml --listen 127.0.0.1:0 --key cluster.key \
+	--http off --json >result 2>log) &
+served=$!
+for ((k = 0; k < 200; k++)); do
+	port=$(sed -n 's/.*join 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/cluster/log" 2>/dev/null | head -1)
+	[ -z "$port" ] || break
+	sleep 0.05
+done
+[ -n "$port" ] || fail "serve does not listen: $(cat "$dir/cluster/log")"
+timeout 120 "$dir/join" "127.0.0.1:$port" "$dir/cluster/cluster.key" 2>"$dir/cluster/other" &
+other=$!
+timeout 120 "$dir/join" "127.0.0.1:$port" "$dir/cluster/cluster.key" 2>"$dir/cluster/one" ||
+	fail "join ended with $?: $(cat "$dir/cluster/one")"
+wait $other || fail "the other join ended: $(cat "$dir/cluster/other")"
+wait $served || fail "serve ended: $(cat "$dir/cluster/log")"
+accuracy=$(sed -n 's/^ *"accuracy": \([0-9.]*\),.*/\1/p' "$dir/cluster/result" | head -1)
+awk -v a="$accuracy" 'BEGIN { exit !(a > 0.9 && a <= 1) }' || fail "join: accuracy only $accuracy"
+
 # --- CMake's package ---
 mkdir "$dir/cmake"
 cat >"$dir/cmake/CMakeLists.txt" <<END

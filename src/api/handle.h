@@ -55,6 +55,7 @@ typedef enum tw_status (*tw_api_engine)(void *arg, struct tw_job *job, struct tw
 enum tw_status tw_api_open(const struct thalweg_request *request, const char *const *own,
 			   size_t owns, tw_api_engine engine, void *arg, struct thalweg_job **out,
 			   struct tw_error *why);
+enum tw_level tw_api_level(int verbosity);
 /* Samples of one task at most, where gradients have `batch`. */
 uint64_t tw_task_most(uint32_t batch);
 /* Samples of a gradient at most. */

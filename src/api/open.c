@@ -184,6 +184,11 @@ static enum tw_status open_engine(struct thalweg_job *h, const struct thalweg_en
 	return st;
 }
 
+enum tw_level tw_api_level(int verbosity)
+{
+	return verbosity < 0 ? TW_WARNING : verbosity > 0 ? TW_DEBUG : TW_INFO;
+}
+
 static enum tw_status begin(struct thalweg_job *h, const struct thalweg_request *q,
 			    const char *const *own, size_t owns, tw_api_engine engine, void *arg,
 			    struct tw_error *why)
@@ -195,9 +200,7 @@ static enum tw_status begin(struct thalweg_job *h, const struct thalweg_request 
 	h->log = (struct tw_log){
 		.sink = q->listen ? tw_api_log : NULL,
 		.arg = h,
-		.level = q->verbosity < 0   ? TW_WARNING
-			 : q->verbosity > 0 ? TW_DEBUG
-					    : TW_INFO,
+		.level = tw_api_level(q->verbosity),
 	};
 	if (st == TW_OK)
 		st = read_job(h, q, own, owns, why);

@@ -262,6 +262,10 @@ enum thalweg_status thalweg_session_save(struct thalweg_session *s, const char *
 		return tw_api_fail(why, &said);
 	if (!path)
 		tw_fail(&said, TW_BAD_INPUT, "thalweg_session_save: path is NULL");
+	else if (s->join)
+		tw_fail(&said, TW_ABSENT,
+			"thalweg_session_save: a session that joined does not have the run's "
+			"parameters; name a file as `save` of its request");
 	else if (after_end(s, "thalweg_session_save", s->job->vector, "are no parameters", &said) ==
 		 TW_OK)
 		tw_api_save(s->job, path, &said);

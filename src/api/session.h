@@ -17,11 +17,13 @@
 
 struct thalweg_session {
 	struct tw_heap *heap;
-	struct thalweg_job *job; /* workers of this process, or simulated ones */
+	/* Workers of this process, or simulated ones; of a join only log, result and stop. */
+	struct thalweg_job *job;
+	struct tw_session_join *join; /* NULL: the job is ours */
 	struct tw_desk *desk;
 	char *directory; /* NULL: nothing is kept */
 	unsigned flags;
-	bool simulated, own_steps;
+	bool simulated;
 	bool scores;     /* the caller has test samples */
 	uint64_t number; /* of the session in this process */
 	pid_t pid;
@@ -50,5 +52,25 @@ void tw_session_leave(const struct thalweg_session *s);
 bool tw_session_unlist(struct thalweg_session *s);
 /* ... and wait until all others have left. */
 void tw_session_await(const struct thalweg_session *s);
+
+/* session_join.c */
+
+struct tw_own_layout;
+/* Check the request and begin to join: the loop's thread asks the master.  Returns when the master's
+ * job is here and fits the layout, or never will. */
+enum tw_status tw_session_join(struct thalweg_session *s, const struct thalweg_session_request *q,
+			       const struct tw_own_layout *layout, struct tw_error *why);
+void tw_session_join_free(struct tw_session_join *j); /* NULL is allowed */
+
+/* session_open.c */
+
+/* What every session needs once its job is known. */
+enum tw_status tw_session_prepare(struct thalweg_session *s, const struct tw_job *job,
+				  const struct tw_engine *engine, struct tw_error *why);
+/* Put it into the table and start its loop. */
+enum tw_status tw_session_start(struct thalweg_session *s, void *(*loop)(void *),
+				struct tw_error *why);
+/* The loop has ended with s->why: callers hear of it. */
+void tw_session_ended(struct thalweg_session *s);
 
 #endif

@@ -29,9 +29,24 @@ static enum tw_status check(const struct thalweg_session_request *q, struct tw_e
 			"here; set it to sizeof(struct thalweg_session_request), and compile "
 			"with the header of this library (%s)",
 			q->size, sizeof *q, TW_VERSION);
-	if (!q->job)
-		return tw_fail(why, TW_BAD_INPUT, "thalweg_session_open: job is NULL");
-	if (q->job->engine)
+	if (!q->job == !q->address)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "thalweg_session_open: a session has a job or the address of a "
+			       "master: give %s",
+			       q->job ? "only one of them" : "one of them");
+	if (q->address && (q->directory || q->flags))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "directory and flags are for a job of this process; the master has "
+			       "the run directory");
+	if (!q->address && (q->key || q->save || q->patience != 0.0 || q->listen))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "key, save, patience and listen are for a session that joins; with "
+			       "a job, the listener is the job's");
+	if (q->address && l->initial)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "a session that joins has no initial values: the master has them; "
+			       "leave initial NULL");
+	if (q->job && q->job->engine)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "the job's request has an engine; a session's loop computes itself: "
 			       "leave one out");
@@ -108,12 +123,8 @@ static enum tw_status open_job(struct opening *o, struct thalweg_job **out, stru
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
-static void *loop(void *arg)
+void tw_session_ended(struct thalweg_session *s)
 {
-	struct thalweg_session *s = arg;
-
-	pthread_setname_np(pthread_self(), "session");
-	tw_api_train(s->job, s->directory, s->flags, s->desk, s->simulated ? 1 : 0, &s->why);
 	pthread_mutex_lock(&s->lock);
 	if (s->reason[0] && s->why.status != TW_OK && s->why.status != TW_INTERRUPTED) {
 		s->why = (struct tw_error){ .status = TW_OK };
@@ -121,7 +132,17 @@ static void *loop(void *arg)
 	}
 	pthread_mutex_unlock(&s->lock);
 	atomic_store(&s->over, true);
-	tw_desk_over(s->desk);
+	if (s->desk)
+		tw_desk_over(s->desk);
+}
+
+static void *loop(void *arg)
+{
+	struct thalweg_session *s = arg;
+
+	pthread_setname_np(pthread_self(), "session");
+	tw_api_train(s->job, s->directory, s->flags, s->desk, s->simulated ? 1 : 0, &s->why);
+	tw_session_ended(s);
 	return NULL;
 }
 
@@ -130,6 +151,7 @@ static void free_session(struct thalweg_session *s)
 	struct tw_heap *heap = &tw_heap_system;
 
 	tw_desk_free(s->desk);
+	tw_session_join_free(s->join);
 	thalweg_close(s->job);
 	heap->put(heap, s->last);
 	free(s->directory);
@@ -137,37 +159,42 @@ static void free_session(struct thalweg_session *s)
 	heap->put(heap, s);
 }
 
-static enum tw_status prepare(struct thalweg_session *s, const struct thalweg_session_request *q,
-			      struct tw_error *why)
+enum tw_status tw_session_prepare(struct thalweg_session *s, const struct tw_job *job,
+				  const struct tw_engine *engine, struct tw_error *why)
 {
-	const struct tw_job *job = s->job->job;
-
 	s->simulated = job->world == TW_WORLD_SIM;
-	s->scores = q->layout.tests > 0;
-	s->own_steps = q->own_steps;
-	s->flags = q->flags;
 	s->plan = job->plan;
-	s->directory = q->directory ? strdup(q->directory) : NULL;
-	s->desk = tw_desk_new(s->heap, s->job->engine, tw_task_most(tw_api_batch(job)),
-			      s->number << 32);
-	if (!s->desk || (q->directory && !s->directory))
-		return tw_fail(why, TW_NO_MEMORY, "no memory for a session");
-	return TW_OK;
+	s->desk = tw_desk_new(s->heap, engine, tw_task_most(tw_api_batch(job)), s->number << 32);
+	return s->desk ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for a session");
 }
 
-static enum tw_status start(struct thalweg_session *s, struct tw_error *why)
+enum tw_status tw_session_start(struct thalweg_session *s, void *(*program)(void *),
+				struct tw_error *why)
 {
 	enum tw_status st = tw_session_enlist(s, why);
 	int failed;
 
 	if (st != TW_OK)
 		return st;
-	failed = pthread_create(&s->loop, NULL, loop, s);
+	failed = pthread_create(&s->loop, NULL, program, s);
 	if (!failed)
 		return TW_OK;
 	tw_session_unlist(s);
 	tw_session_await(s);
 	return tw_fail(why, TW_NO_MEMORY, "%s: %s", TW_NO_THREAD, strerror(failed));
+}
+
+/* Workers of this process, or simulated ones. */
+static enum tw_status begin(struct thalweg_session *s, struct opening *o, struct tw_error *why)
+{
+	const char *directory = o->q->directory;
+	enum tw_status st = open_job(o, &s->job, why);
+
+	if (st == TW_OK)
+		st = tw_session_prepare(s, s->job->job, s->job->engine, why);
+	if (st == TW_OK && directory && !(s->directory = strdup(directory)))
+		st = tw_fail(why, TW_NO_MEMORY, "no memory for a session");
+	return st == TW_OK ? tw_session_start(s, loop, why) : st;
 }
 
 static enum tw_status open_session(const struct thalweg_session_request *q,
@@ -176,14 +203,12 @@ static enum tw_status open_session(const struct thalweg_session_request *q,
 	struct opening o = { .q = q };
 	enum tw_status st = check(q, why);
 
+	s->scores = q->layout.tests > 0;
+	s->flags = q->flags;
 	if (st == TW_OK)
 		st = lay_out(&o, why);
 	if (st == TW_OK)
-		st = open_job(&o, &s->job, why);
-	if (st == TW_OK)
-		st = prepare(s, q, why);
-	if (st == TW_OK)
-		st = start(s, why);
+		st = q->address ? tw_session_join(s, q, &o.layout, why) : begin(s, &o, why);
 	tw_layout_release(&o.layout);
 	return st;
 }

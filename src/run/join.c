@@ -11,6 +11,7 @@
 #include "world/trace.h"
 #include "checkpoint/export.h"
 #include "run/open_engine.h"
+#include "run/tensors_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -26,6 +27,7 @@ struct join {
 	const struct tw_join_request *q;
 	struct tw_job *job; /* the caller's, or ours to free */
 	struct tw_engine *engine;
+	struct tw_desk *desk; /* a caller's; NULL: the engine computes */
 	struct tw_tcp *tcp;
 	struct tw_store *store;
 	struct tw_placement cast;
@@ -92,6 +94,25 @@ static bool ask_again(const struct join *j, enum tw_status status, struct tw_job
 	return true;
 }
 
+/* Who computes must be able to. */
+static enum tw_status check_outside(const struct join *j, struct tw_error *why)
+{
+	const bool outside = tw_job_is_outside(j->job);
+
+	if (outside && !j->q->outside && !j->q->server)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"the master's job has model.tensors: its gradients are computed by "
+			"programs that join with thalweg_session_open (docs/LIBRARY.md); this "
+			"program can hold parameters: join it with --as server");
+	if (!outside && j->q->outside)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"the master's job has a model that thalweg computes; a session needs "
+			"a job with model: {tensors: FILE}");
+	return TW_OK;
+}
+
 /* The job and its data, from the master or from what is here. */
 static enum tw_status get_job(struct join *j, struct tw_error *why)
 {
@@ -103,6 +124,8 @@ static enum tw_status get_job(struct join *j, struct tw_error *why)
 		struct tw_tcp_ask *ask = NULL;
 
 		status = ask_job(j, &o, &ask, &facts, &j->job, why);
+		if (status == TW_OK)
+			status = check_outside(j, why);
 		if (status == TW_OK)
 			status = tw_transfer_open_engine(j->job, &j->q->paths, &facts.data,
 							 facts.data_bytes, tw_tcp_ask_data, ask,
@@ -182,6 +205,8 @@ static enum tw_status prepare(struct join *j, struct tw_error *why)
 	} else {
 		status = get_job(j, why);
 	}
+	if (status == TW_OK && j->q->outside)
+		status = j->q->outside(j->q->outside_arg, j->job, j->engine, &j->desk, why);
 	if (status == TW_OK)
 		status = listen_or_not(j, why);
 	if (status == TW_OK)
@@ -255,6 +280,7 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 		.seats = j->cast.seats,
 		.seed = p->seed,
 		.engine = j->engine,
+		.desk = j->desk,
 		.store = j->store,
 		.heap = &tw_heap_system,
 		.log = j->q->log,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* open_engine.c - opens the data set of a job and the engine that computes on it. */
 #include "run/open_engine.h"
+#include "run/tensors_file.h"
 
 #include "checkpoint/weights.h"
 #include "data/input.h"
@@ -260,6 +261,23 @@ static enum tw_status set_effort(const struct tw_job *job, struct tw_engine *e,
 	return TW_OK;
 }
 
+/* Only a master can do something with it: it need not compute. */
+static enum tw_status open_tensors(const struct tw_job *job, struct tw_heap *heap,
+				   struct tw_engine **out, struct tw_error *why)
+{
+	const char *name = job->engine.external.file;
+	char base[4096], path[8200];
+
+	if (job->world != TW_WORLD_TCP)
+		return tw_job_refuse(job, why, "model.tensors",
+				     "its gradients are computed by programs that join with "
+				     "thalweg_session_open (docs/LIBRARY.md): run the job with "
+				     "thalweg serve");
+	snprintf(path, sizeof path, "%s%s", *name == '/' ? "" : folder(job, base, sizeof base),
+		 name);
+	return tw_tensors_file_open(job, path, heap, out, why);
+}
+
 enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap,
 				  struct tw_engine **out, struct tw_error *why)
 {
@@ -271,6 +289,10 @@ enum tw_status tw_job_open_engine(const struct tw_job *job, struct tw_heap *heap
 		st = tw_job_open_network(job, heap, &e, why);
 		break;
 	case TW_MODEL_EXTERNAL:
+		if (tw_job_is_outside(job)) {
+			st = open_tensors(job, heap, &e, why);
+			break;
+		}
 		return tw_job_refuse(job, why, "model.external.parameters",
 				     "is a model of a program that links libthalweg, and only that "
 				     "program can run it; use a network");

@@ -21,6 +21,7 @@
 #include "world/trace.h"
 #include "checkpoint/export.h"
 #include "run/open_engine.h"
+#include "run/tensors_file.h"
 #include "engine/network.h"
 #include "spec/suggest.h"
 
@@ -780,6 +781,11 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 				 "end with a run that diverges; leave --processes out, or use "
 				 "thalweg serve",
 				 job->file);
+	if (status == TW_OK && tw_job_is_outside(job) && request->net && !request->net->listen)
+		status = tw_job_refuse(job, why, "model.tensors",
+				       "the processes of --processes cannot compute this model; "
+				       "use thalweg serve, and let programs join it with "
+				       "thalweg_session_open");
 	if (status == TW_OK && !engine)
 		status = tw_job_open_engine(job, &tw_heap_system, &engine, why);
 	if (status == TW_OK)

@@ -4,6 +4,7 @@
 #include "run/transfer.h"
 
 #include "engine/network.h"
+#include "engine/outside.h"
 #include "spec/field.h"
 #include "checkpoint/tensors.h"
 
@@ -54,6 +55,8 @@ enum tw_status tw_transfer_facts(const struct tw_job *job, const struct tw_engin
 	*out = (struct tw_transfer_facts){ .job = job->plan.checkpoint.job_hash };
 	if (data)
 		out->data = data->fingerprint;
+	else if (tw_outside_fingerprint(engine))
+		out->data = *tw_outside_fingerprint(engine);
 	if (hash_layout(engine, &out->layout) != TW_OK)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the model's layout",
 			       job->file);

@@ -38,6 +38,8 @@ enum tw_status tw_transfer_set_read(const struct tw_transfer_set *s, uint64_t fr
  * job names: without the user's permission none of it is opened, written or searched.  Initial
  * weights (model.weights) come from the master unless `all`. */
 struct tw_transfer_paths {
+	bool no_values;   /* the initial values of a model that callers compute are not
+			 * needed here, unless the job has no servers */
 	bool all;         /* what the job names, as it names it */
 	const char *data; /* its data files, by their names in this folder; NULL: none */
 };

@@ -6,11 +6,13 @@
 #include "data/format/set_file.h"
 #include "engine/network.h"
 #include "run/transfer_inner.h"
+#include "run/tensors_file.h"
 
 #define AT_ONCE 1024u /* floats */
 
 struct tw_transfer_set {
-	const struct tw_data *data;
+	const struct tw_data *data; /* NULL: callers compute, and ... */
+	struct tw_block *head;      /* ... this stands in its place (run/tensors_file.h) */
 	const struct tw_engine *engine;
 	uint64_t set, all;          /* bytes of the data set, and with what follows it */
 	struct tw_first_head first; /* where all > set */
@@ -41,16 +43,20 @@ enum tw_status tw_transfer_set_open(const struct tw_job *job, const struct tw_en
 	const struct tw_data *data = tw_network_data(engine);
 	struct tw_transfer_set *s;
 
-	if (!data)
+	if (!data && !tw_job_is_outside(job))
 		return tw_fail(why, TW_ABSENT,
 			       "%s: its model generates its samples; there is no data set to send",
 			       job->file);
 	s = tw_heap_zeros(&tw_heap_system, sizeof *s);
 	if (!s)
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory to send its data", job->file);
-	*s = (struct tw_transfer_set){ .data = data, .engine = engine, .set = tw_set_bytes(data) };
-	s->all = s->set;
-	if (job->model == TW_MODEL_NETWORK && *job->network.weights) {
+	*s = (struct tw_transfer_set){ .data = data, .engine = engine };
+	if (!data && !(s->head = tw_tensors_file_head(&tw_heap_system, engine))) {
+		tw_transfer_set_close(s);
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory to send its tensors", job->file);
+	}
+	s->all = s->set = data ? tw_set_bytes(data) : s->head->bytes;
+	if (!data || *job->network.weights) {
 		s->first.count = engine->trainable + engine->buffers;
 		if (hash_first(engine, s->first.count, &s->first.values) != TW_OK) {
 			tw_transfer_set_close(s);
@@ -66,6 +72,8 @@ enum tw_status tw_transfer_set_open(const struct tw_job *job, const struct tw_en
 
 void tw_transfer_set_close(struct tw_transfer_set *s)
 {
+	if (s)
+		tw_block_drop(s->head);
 	tw_heap_system.put(&tw_heap_system, s);
 }
 
@@ -114,7 +122,9 @@ enum tw_status tw_transfer_set_read(const struct tw_transfer_set *s, uint64_t fr
 	if (from > s->all || bytes > s->all - from)
 		return TW_BAD_INPUT;
 	n = before(from, bytes, s->set);
-	if (n)
+	if (n && s->head)
+		memcpy(out, s->head->data + from, n);
+	else if (n)
 		st = tw_set_copy(s->data, from, out, n);
 	from += n;
 	out += n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer_inner.h - what follows a data set if the job names a file of initial weights.
+/* transfer_inner.h - what follows a data set, or the header of a caller's model, if the job names a
+ * file of initial weights.
  *
  *	 0  8  "TWFIRST\x1a"
  *	 8  8  how many values

@@ -15,6 +15,7 @@
 #include "spec/field.h"
 #include "checkpoint/files.h"
 #include "run/transfer_inner.h"
+#include "run/tensors_file.h"
 #include "run/open_engine.h"
 
 #include <errno.h>
@@ -374,6 +375,66 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 	return receive_values(t, &h, out, why);
 }
 
+/* --- a model that callers compute ------------------------------------------------------------- */
+
+/* Its header, from who has it: t->set bytes. */
+static enum tw_status receive_layout(struct taking *t, uint8_t **head, struct tw_error *why)
+{
+	const uint64_t least = sizeof(uint64_t) + sizeof(struct tw_first_head);
+	uint64_t length = 0;
+	enum tw_status st;
+
+	if (!t->receive || t->bytes < least)
+		return tw_fail(why, TW_BAD_BYTES, "model.tensors: the master does not send them");
+	st = t->receive(t->arg, 0, &length, sizeof length, why);
+	if (st != TW_OK)
+		return st;
+	if (length > TW_SAFE_HEADER || length > t->bytes - least)
+		return tw_fail(
+			why, TW_BAD_BYTES,
+			"model.tensors: what the master sends is damaged: a header of %" PRIu64
+			" bytes",
+			length);
+	t->set = sizeof length + length;
+	*head = t->heap->get(t->heap, (size_t)t->set);
+	if (!*head)
+		return tw_fail(why, TW_NO_MEMORY, "model.tensors: no memory for their names");
+	for (uint64_t at = 0; at < t->set && st == TW_OK;) {
+		const size_t n = t->set - at < TW_SET_PIECE ? (size_t)(t->set - at) : TW_SET_PIECE;
+
+		st = t->receive(t->arg, at, *head + at, n, why);
+		at += n;
+	}
+	return st;
+}
+
+static enum tw_status take_outside(struct taking *t, struct tw_engine **out, struct tw_error *why)
+{
+	struct tw_tensors_sent sent = { .fingerprint = t->fingerprint };
+	struct tw_first_head h;
+	uint8_t *head = NULL;
+	float *values = NULL;
+	enum tw_status st = receive_layout(t, &head, why);
+
+	sent.head = head;
+	sent.bytes = (size_t)t->set;
+	sent.whole = t->bytes - sizeof h;
+	/* a worker of a job without servers holds parameters, too */
+	if (st == TW_OK && (!t->paths->no_values || tw_plan_has_peers(&t->job->plan))) {
+		st = receive_head(t, (sent.whole - t->set) / sizeof(float), &h, why);
+		if (st == TW_OK)
+			st = receive_values(t, &h, &values, why);
+		sent.values = values;
+	}
+	if (st == TW_OK)
+		st = tw_tensors_file_read(t->job, t->heap, &sent, out, why);
+	if (st == TW_OK)
+		tw_job_divide(t->job, *out);
+	t->heap->put(t->heap, values);
+	t->heap->put(t->heap, head);
+	return st;
+}
+
 enum tw_status tw_transfer_open_engine(struct tw_job *job, const struct tw_transfer_paths *paths,
 				       const struct tw_sha *fingerprint, uint64_t bytes,
 				       tw_transfer_receive receive, void *arg,
@@ -396,6 +457,8 @@ enum tw_status tw_transfer_open_engine(struct tw_job *job, const struct tw_trans
 	char hex[TW_SHA_SHORT];
 	enum tw_status st;
 
+	if (tw_job_is_outside(job))
+		return take_outside(&t, out, why);
 	if (job->model != TW_MODEL_NETWORK && !tw_sha_none(fingerprint))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: its model generates its samples, but the run has a data "

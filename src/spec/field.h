@@ -30,10 +30,10 @@ bool tw_row_next(struct tw_row_walk *w);
 const struct tw_option *tw_row_at(const char *path);
 
 extern const struct tw_option tw_data_rows[], tw_made_up_rows[], tw_data_set_rows[],
-	tw_network_rows[], tw_external_rows[], tw_loss_rows[], tw_train_rows[], tw_update_rows[],
-	tw_cluster_rows[], tw_strategy_rows[], tw_topology_rows[], tw_mixing_rows[],
-	tw_pipeline_rows[], tw_local_rows[], tw_checkpoint_rows[], tw_compare_rows[],
-	tw_delay_rows[];
+	tw_network_rows[], tw_external_rows[], tw_tensors_rows[], tw_loss_rows[], tw_train_rows[],
+	tw_update_rows[], tw_cluster_rows[], tw_strategy_rows[], tw_topology_rows[],
+	tw_mixing_rows[], tw_pipeline_rows[], tw_local_rows[], tw_checkpoint_rows[],
+	tw_compare_rows[], tw_delay_rows[];
 /* The rows that a kind of schedule brings in, by enum tw_schedule_kind; NULL: none. */
 extern const struct tw_option *const tw_schedule_rows[];
 

@@ -114,6 +114,22 @@ const struct tw_option tw_external_rows[] = {
 	TW_OPTION_END
 };
 
+const struct tw_option tw_tensors_rows[] = {
+	TW_OPTION_AS(E, file, "tensors", TW_TEXT, "", NULL, 0, 0,
+		     "a safetensors file with the names, shapes and initial values of a model that "
+		     "programs compute which join with thalweg_session_open; data.samples says how "
+		     "many training samples they have",
+		     .example = "model.safetensors"),
+	TW_OPTION(E, tests, TW_U64, "0", "samples", 0, 1e15,
+		  "test samples that these programs score in an evaluation; 0: none",
+		  .example = "1000"),
+	TW_OPTION(E, data, TW_TEXT, "", NULL, 0, 0,
+		  "a text for the data, such as its version; programs that give another are "
+		  "refused",
+		  .example = "digits-2"),
+	TW_OPTION_END
+};
+
 #define L struct tw_job_loss
 const struct tw_option tw_loss_rows[] = {
 	TW_OPTION(L, name, TW_TEXT, "cross-entropy", NULL, 0, 0,
@@ -496,6 +512,7 @@ static const struct tw_group fixed[] = {
 	{ "model.least-squares.", "model", "least-squares", tw_least_squares_rows },
 	{ "model.function.", "model", "function", tw_function_rows },
 	{ "model.external.", "model", "external", tw_external_rows },
+	{ "model.", "model", "tensors", tw_tensors_rows },
 	{ "loss.", NULL, NULL, tw_loss_rows },
 	{ "train.", NULL, NULL, tw_train_rows },
 	{ "update.", NULL, NULL, tw_update_rows },

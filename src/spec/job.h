@@ -78,6 +78,8 @@ struct tw_job_network {
 /* A model whose engine is the caller's (include/thalweg.h): what must be the same on resuming. */
 struct tw_job_external {
 	uint64_t parameters, buffers, samples, tests;
+	const char *file; /* model.tensors: their names, shapes and initial values; "": none */
+	const char *data; /* what callers must call their data, too; "": anything */
 };
 
 struct tw_job_loss {

@@ -133,15 +133,34 @@ static enum tw_status read_made_up(struct tw_reading *r, const struct tw_tree *m
 			return tw_read_refuse(r, c, shown, text);
 		}
 	r->job->model = m->kind;
+	if (m->kind == TW_MODEL_EXTERNAL)
+		r->job->engine.external = (struct tw_job_external){ .file = "", .data = "" };
 	snprintf(prefix, sizeof prefix, "model.%s.", m->name);
 	return tw_read_rows(r, prefix, m->rows, &r->job->engine);
+}
+
+/* A model that programs compute which join. */
+static enum tw_status read_tensors(struct tw_reading *r, const struct tw_tree *model)
+{
+	for (const struct tw_tree *c = model->first; c; c = c->next)
+		if (strcmp(c->key, "name") == 0 || strcmp(c->key, "layers") == 0 ||
+		    strcmp(c->key, "weights") == 0) {
+			char shown[60];
+
+			snprintf(shown, sizeof shown, "model.%.40s", c->key);
+			return tw_read_refuse(r, c, shown,
+					      "cannot be combined with 'tensors'; leave one out");
+		}
+	r->job->model = TW_MODEL_EXTERNAL;
+	r->job->engine.external = (struct tw_job_external){ .data = "" };
+	return tw_read_rows(r, "model.", tw_tensors_rows, &r->job->engine);
 }
 
 /* Nothing in `model:` says what it is. */
 static enum tw_status no_model(struct tw_reading *r, const struct tw_tree *model)
 {
 	const struct tw_tree *c = model ? model->first : NULL;
-	struct tw_name_list n = { .at = { "name", "layers", "init" }, .count = 3 };
+	struct tw_name_list n = { .at = { "name", "layers", "init", "tensors" }, .count = 4 };
 	char help[300], text[440], path[TW_PATH_ROOM], shown[60];
 
 	if (!c || strcmp(c->key, "init") == 0)
@@ -193,6 +212,8 @@ enum tw_status tw_read_model(struct tw_reading *r)
 			return read_made_up(r, model, &made_up[k]);
 	name = tw_tree_child(model, "name");
 	layers = tw_tree_child(model, "layers");
+	if (tw_tree_child(model, "tensors"))
+		return read_tensors(r, model);
 	if (name && layers)
 		return tw_read_refuse(r, layers, "model.layers",
 				      "cannot be combined with model.name; leave one out");

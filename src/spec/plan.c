@@ -426,6 +426,14 @@ static enum tw_status complete_external(struct tw_job *job, struct tw_error *why
 
 	if (job->model != TW_MODEL_EXTERNAL)
 		return TW_OK;
+	if (*job->engine.external.file) {
+		if (!tw_job_given(job, "data.samples"))
+			return tw_job_refuse(job, why, "data.samples",
+					     "must be given with model.tensors: how many training "
+					     "samples the programs have that join");
+		job->engine.external.samples = job->data.samples;
+		return TW_OK;
+	}
 	if (tw_job_given(job, "data.samples") && job->data.samples != samples)
 		return tw_job_refuse(job, why, "data.samples",
 				     "the program's own engine has %llu samples; leave this out",

@@ -122,7 +122,9 @@ static void requests(void **state)
 	} while (0)
 #define TENSORS (q.layout.tensor = tensor, q.layout.tensors = 3, q.layout.parameters = 0)
 	OPENS(q.size = 8, THALWEG_BAD_INPUT, "size is 8");
-	OPENS(q.job = NULL, THALWEG_BAD_INPUT, "job is NULL");
+	OPENS(q.job = NULL, THALWEG_BAD_INPUT, "a job or the address");
+	OPENS(q.address = "localhost", THALWEG_BAD_INPUT, "only one of them");
+	OPENS(q.key = "k", THALWEG_BAD_INPUT, "for a session that joins");
 	OPENS(other.engine = &engine, THALWEG_BAD_INPUT, "has an engine");
 	OPENS(other.text = NULL, THALWEG_BAD_INPUT, "a path or a text");
 	OPENS(other.text = "model: lenet\n", THALWEG_BAD_INPUT, "cannot be combined");
