@@ -376,8 +376,8 @@ THALWEG_API enum thalweg_status thalweg_fail(struct thalweg_session *s,
 
 /* Stop: a checkpoint is made if there is a directory, what is begun is finished, and then
  * thalweg_next returns THALWEG_END; go on answering until then.  One that joined leaves, gives back
- * what it has not begun, and ends with THALWEG_OK; the run goes on without it.  Any thread, and signal
- * handlers. */
+ * what it has not begun, and ends with THALWEG_OK; the run goes on without it.  Any thread, and
+ * signal handlers. */
 THALWEG_API void thalweg_session_stop(struct thalweg_session *s);
 
 /* After THALWEG_END, as of thalweg_train; its texts live until the session is closed.
@@ -401,7 +401,8 @@ THALWEG_API enum thalweg_status thalweg_session_close(struct thalweg_session *s,
 
 /* What the public structs of this library look like: "thalweg 0.1 thalweg_task 104 id@0/8 ...",
  * each with its size and the offsets and sizes of its fields, made from this header when the
- * library was built.  A binding that describes the structs itself compares it before any other call. */
+ * library was built.  A binding that describes the structs itself compares it before any other
+ * call. */
 THALWEG_API const char *thalweg_abi(void);
 
 /* --- using a trained model -------------------------------------------------------------------- */

@@ -176,9 +176,8 @@ class Cluster:
 
     def result(self, timeout=60):
         self.master.wait(timeout)
-        text = open(self.path("result")).read()
-        assert self.master.returncode == 0, open(self.path("log")).read()
-        return json.loads(text)
+        assert self.master.returncode in (0, -signal.SIGKILL), open(self.path("log")).read()
+        return json.load(open(self.path("run/result.json")))
 
     def close(self):
         for p in self.workers + [self.master]:
@@ -272,6 +271,8 @@ def killed(thalweg, library, seed):
         if rng.random() < 0.3:
             c.master.kill()
             c.master.wait()
+            if os.path.exists(c.path("run/result.json")):
+                break  # it had just finished
             c.serve()
         else:
             rng.choice(c.workers).kill()

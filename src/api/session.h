@@ -56,8 +56,8 @@ void tw_session_await(const struct thalweg_session *s);
 /* session_join.c */
 
 struct tw_own_layout;
-/* Check the request and begin to join: the loop's thread asks the master.  Returns when the master's
- * job is here and fits the layout, or never will. */
+/* Check the request and begin to join: the loop's thread asks the master.  Returns when the
+ * master's job is here and fits the layout, or never will. */
 enum tw_status tw_session_join(struct thalweg_session *s, const struct thalweg_session_request *q,
 			       const struct tw_own_layout *layout, struct tw_error *why);
 void tw_session_join_free(struct tw_session_join *j); /* NULL is allowed */

@@ -26,7 +26,7 @@ struct tw_desk {
 	/* guarded by lock */
 	struct tw_errand *first, *last; /* the line */
 	struct open_task *open, *spare;
-	uint64_t ids, parameters, answers;
+	uint64_t ids;
 	bool over, shut;
 };
 
@@ -289,8 +289,6 @@ enum tw_desk_got tw_desk_take(struct tw_desk *d, int64_t ns, float *into, struct
 	}
 	t = take_first(d);
 	lacking = !t;
-	if (t && (into || t->errand->c->in.pieces > 1))
-		d->parameters += elements(d);
 	pthread_mutex_unlock(&d->lock);
 	return lacking ? TW_DESK_NO_MEMORY : give(d, t, into, out);
 }
@@ -354,8 +352,6 @@ enum tw_status tw_desk_answer(struct tw_desk *d, uint64_t id, const struct tw_de
 		put_first(d, e);
 		pthread_cond_signal(&d->more);
 	}
-	if (a->status == TW_OK && wanted && a->vector && !is_score(e))
-		d->answers += elements(d);
 	pthread_mutex_unlock(&d->lock);
 	if (again)
 		return TW_OK;
@@ -401,12 +397,4 @@ void tw_desk_void(struct tw_desk *d)
 		if (id)
 			tw_desk_answer(d, id, &none);
 	} while (id);
-}
-
-void tw_desk_copied(struct tw_desk *d, uint64_t *parameters, uint64_t *answers)
-{
-	pthread_mutex_lock(&d->lock);
-	*parameters = d->parameters;
-	*answers = d->answers;
-	pthread_mutex_unlock(&d->lock);
 }

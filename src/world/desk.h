@@ -76,7 +76,5 @@ void tw_desk_over(struct tw_desk *d);
 void tw_desk_shut(struct tw_desk *d);
 /* ... and nobody is inside any more: open tasks are answered with TW_CANCELLED. */
 void tw_desk_void(struct tw_desk *d);
-/* Floats that were copied so far: of parameters, and of answers. */
-void tw_desk_copied(struct tw_desk *d, uint64_t *parameters, uint64_t *answers);
 
 #endif

@@ -30,9 +30,9 @@
  *      computes a few times a turn at most, for others wait for it.  Whoever leaves a computation
  *      behind sets `called` of the owner's hand, which is looked at as a mailbox is (5).
  *  (8) With a desk (world/desk.h) workers have no hand: they are passive cells, and what they
- *      compute is offered at the desk, one at a time, by whoever is inside.  The caller's thread that
- *      answers enters the cell as a *guest*, with a hand that it borrows, and does what follows.
- *      After `over` nothing is offered; what is with a caller then is waited for (`out`).
+ *      compute is offered at the desk, one at a time, by whoever is inside.  The caller's thread
+ *      that answers enters the cell as a *guest*, with a hand that it borrows, and does what
+ *      follows.  After `over` nothing is offered; what is with a caller then is waited for (`out`).
  *
  * With `lockfree`, messages of the kinds that may be shared (struct tw_kind), from a cell that
  * computes, do not go through the mailbox: `shared` is called at the moment when (2) would
