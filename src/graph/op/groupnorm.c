@@ -239,8 +239,8 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 static const struct tw_op groupnorm = {
 	.name = "groupnorm",
 	.elsewhere = (const char *const[]){ "gn", NULL },
-	.help = "normalises groups of channels of a sample to mean 0 and variance 1, then scales "
-		"and shifts each channel",
+	.help = "makes mean 0 and variance 1 of groups of channels, then scales and shifts "
+		"channels",
 	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE,
 	.ins = 1,
 	.options = rows,
