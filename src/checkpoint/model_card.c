@@ -7,6 +7,7 @@
 
 #include "base/base64.h"
 #include "base/json.h"
+#include "checkpoint/model_card_columns.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -116,12 +117,15 @@ static json_t *output_of(const struct tw_card *c)
 
 json_t *tw_card_json(const struct tw_card *c)
 {
-	json_t *o = json_pack("{s:i, s:s, s:s}", "format", TW_CARD_FORMAT, "program", c->program,
-			      "task", tw_card_tasks[c->task]);
+	json_t *o = json_pack("{s:i, s:s, s:s}", "format",
+			      c->data.columns ? TW_CARD_FORMAT : TW_CARD_FORMAT_PLAIN, "program",
+			      c->program, "task", tw_card_tasks[c->task]);
 
 	if (!o || !has_network(c))
 		return o;
 	if (json_object_set_new(o, "input", input_of(&c->data)) ||
+	    (c->data.columns &&
+	     json_object_set_new(o, "columns", tw_card_columns_json(c->data.columns))) ||
 	    json_object_set_new(o, "normalise",
 				json_pack("{s:s, s:I, s:o, s:o}", "name", c->normalise, "columns",
 					  (json_int_t)c->columns, "scale",
@@ -348,6 +352,19 @@ static enum tw_status read_output(const struct reading *r, const json_t *o)
 	return st;
 }
 
+static enum tw_status read_columns(const struct reading *r, const json_t *o)
+{
+	struct tw_error said = { 0 };
+	const enum tw_status st =
+		tw_card_columns_read(o, &r->c->data, &r->c->keep, &r->c->data.columns, &said);
+
+	if (st == TW_OK && r->c->data.rank == 1)
+		return TW_OK;
+	return st == TW_NO_MEMORY
+		       ? no_memory(r)
+		       : wrong(r, "columns", st == TW_OK ? "are of an image" : said.text);
+}
+
 static enum tw_status read_layers(const struct reading *r, const json_t *list, uint32_t depth,
 				  struct tw_layer **out, size_t *count)
 {
@@ -436,11 +453,11 @@ static enum tw_status read_card(const struct reading *r, const json_t *o)
 	if (!json_is_object(o))
 		return wrong(r, "it", "is not a JSON object");
 	st = read_whole(r, json_object_get(o, "format"), "format", 0, INT64_MAX, &format);
-	if (st == TW_OK && format != TW_CARD_FORMAT)
+	if (st == TW_OK && format != TW_CARD_FORMAT && format != TW_CARD_FORMAT_PLAIN)
 		return tw_fail(r->why, TW_BAD_BYTES,
-			       "its card has format %llu, and this version reads %d; use the "
-			       "version of thalweg that wrote it",
-			       (unsigned long long)format, TW_CARD_FORMAT);
+			       "its card has format %llu, and this version reads %d and %d; use "
+			       "the version of thalweg that wrote it",
+			       (unsigned long long)format, TW_CARD_FORMAT_PLAIN, TW_CARD_FORMAT);
 	if (st == TW_OK)
 		st = read_text(r, json_object_get(o, "program"), "program", TW_NAME_MOST,
 			       &c->program);
@@ -454,6 +471,8 @@ static enum tw_status read_card(const struct reading *r, const json_t *o)
 		st = read_normalise(r, json_object_get(o, "normalise"));
 	if (st == TW_OK)
 		st = read_output(r, json_object_get(o, "output"));
+	if (st == TW_OK && format == TW_CARD_FORMAT)
+		st = read_columns(r, json_object_get(o, "columns"));
 	if (st == TW_OK)
 		st = read_network(r, json_object_get(o, "network"));
 	return st == TW_OK ? read_origin(r, json_object_get(o, "data")) : st;

@@ -13,9 +13,10 @@
 
 #include <jansson.h>
 
-#define TW_CARD_FORMAT   1
-#define TW_CARD_METADATA "thalweg.card" /* its name in a file's metadata */
-#define TW_CARD_TEXT     4000u          /* longest text of a layer */
+#define TW_CARD_FORMAT       2              /* with the columns of a table */
+#define TW_CARD_FORMAT_PLAIN 1              /* without */
+#define TW_CARD_METADATA     "thalweg.card" /* its name in a file's metadata */
+#define TW_CARD_TEXT         4000u          /* longest text of a layer */
 
 enum tw_card_task {
 	TW_CARD_CLASSES,  /* one class of several */
@@ -32,8 +33,8 @@ struct tw_card {
 	struct tw_arena keep; /* the card itself and everything that it points to */
 	enum tw_card_task task;
 	const char *program; /* "thalweg 0.9.0" */
-	/* A data set without samples: shape, kind, classes, targets, names; scale and shift are
-	 * there after tw_card_expand. */
+	/* A data set without samples: shape, kind, classes, targets, names, the columns of a table;
+	 * scale and shift are there after tw_card_expand. */
 	struct tw_data data;
 	/* `columns` runs of `run` features each: scale and shift of a run's features. */
 	const char *normalise; /* "standard": for people */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_card_make.c - the card of a job that is trained, and the network of a card. */
 #include "checkpoint/model_card.h"
+#include "checkpoint/model_card_columns.h"
 
 #include "engine/network.h"
 #include "spec/field.h"
@@ -103,6 +104,8 @@ static enum tw_status take_data(struct tw_card *c, const struct tw_data *d)
 	if (d->names.label && !(to->names.label = text(c, d->names.label)))
 		return TW_NO_MEMORY;
 	if (copy_names(c, d->names.column, d->features, &to->names.column) != TW_OK)
+		return TW_NO_MEMORY;
+	if (d->columns && tw_card_columns_copy(d->columns, &c->keep, &to->columns) != TW_OK)
 		return TW_NO_MEMORY;
 	return copy_names(c, d->names.answer, d->classes ? d->classes : d->targets,
 			  &to->names.answer);

@@ -126,19 +126,24 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 	if (!d)
 		return tw_data_keep_no_memory(why, source->name, sizeof *d);
 	d->heap = site->heap;
-	own.warnings = warnings = tw_heap_zeros(site->heap, sizeof *own.warnings);
+	own.warnings = warnings = tw_heap_zeros(site->heap, 2 * sizeof *own.warnings);
+	own.notes = warnings ? own.warnings + 1 : NULL;
 	if (!warnings)
-		st = tw_data_keep_no_memory(why, source->name, sizeof *own.warnings);
+		st = tw_data_keep_no_memory(why, source->name, 2 * sizeof *own.warnings);
 	else
 		st = source->open(source_options, &own, d, why);
-	if (st == TW_OK)
-		d->warnings = warnings;
+	if (st == TW_OK) {
+		d->warnings = own.warnings;
+		d->notes = own.notes;
+	}
 	if (warnings)
 		tw_data_keep_adopt(d, warnings);
 	if (st == TW_OK)
 		st = tw_data_fits(source->name, d, o, why);
 	if (st == TW_OK)
 		st = tw_split(d, o, source->splits, seed, why);
+	if (st == TW_OK && d->columns)
+		st = tw_columns_fit(d, own.notes, why);
 	if (st == TW_OK)
 		st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
 	if (st == TW_OK)

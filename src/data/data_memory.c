@@ -34,10 +34,31 @@ void tw_data_keep_adopt(struct tw_data *d, void *memory)
 	d->memory[d->memories++] = memory;
 }
 
+void tw_data_keep_drop(struct tw_data *d, void *memory)
+{
+	size_t k = 0;
+
+	if (!memory)
+		return;
+	while (d->memory[k] != memory)
+		HOLDS(1, ++k < d->memories);
+	d->memory[k] = d->memory[--d->memories];
+	d->heap->put(d->heap, memory);
+}
+
 void tw_data_keep_release(struct tw_data *d)
 {
 	while (d->memories > 0)
 		d->heap->put(d->heap, d->memory[--d->memories]);
+	if (d->small.heap)
+		tw_arena_release(&d->small);
+}
+
+void *tw_data_keep_small(struct tw_data *d, size_t bytes)
+{
+	if (!d->small.heap)
+		tw_arena_init(&d->small, d->heap);
+	return tw_arena_get(&d->small, bytes);
 }
 
 enum tw_status tw_data_keep_shape(struct tw_data *d, const char *what, uint32_t rank,

@@ -9,8 +9,12 @@
  * more than a size can be. */
 enum tw_status tw_data_keep_room(struct tw_data *d, uint64_t count, uint64_t each, void **out,
 				 struct tw_error *why);
+/* A small piece of zeros that lives as long; NULL without memory.  There may be any number. */
+void *tw_data_keep_small(struct tw_data *d, size_t bytes);
 /* Memory of d's heap becomes d's. */
 void tw_data_keep_adopt(struct tw_data *d, void *memory);
+/* Put back one piece of d's memory; NULL is allowed. */
+void tw_data_keep_drop(struct tw_data *d, void *memory);
 /* Put back everything that `d` kept. */
 void tw_data_keep_release(struct tw_data *d);
 /* Set rank, shape and features; TW_BAD_INPUT where one is 0 or their product is no size.

@@ -55,29 +55,49 @@ void tw_name_clean(struct tw_csv_field *f)
 	f->at = text;
 }
 
-enum tw_status tw_names_keep(struct tw_data *d, const struct tw_csv_field *name, uint64_t count,
-			     const char *const **out, struct tw_error *why)
+static uint64_t room_of(const struct tw_csv_field *name, uint64_t count)
 {
 	uint64_t bytes = (count + 1) * sizeof(char *);
-	const char **list;
-	void *room = NULL;
-	char *text;
-	enum tw_status st;
 
 	for (uint64_t k = 0; k < count; k++)
 		bytes += name[k].bytes + 1;
-	st = tw_data_keep_room(d, bytes, 1, &room, why);
-	if (st != TW_OK)
-		return st;
-	list = room;
-	text = (char *)(list + count + 1);
+	return bytes;
+}
+
+static const char *const *list_names(void *room, const struct tw_csv_field *name, uint64_t count)
+{
+	const char **list = room;
+	char *text = (char *)(list + count + 1);
+
 	for (uint64_t k = 0; k < count; k++) {
 		list[k] = memcpy(text, name[k].at, name[k].bytes);
 		text[name[k].bytes] = 0;
 		text += name[k].bytes + 1;
 	}
 	list[count] = NULL;
-	*out = list;
+	return list;
+}
+
+enum tw_status tw_names_keep(struct tw_data *d, const struct tw_csv_field *name, uint64_t count,
+			     const char *const **out, struct tw_error *why)
+{
+	void *room = NULL;
+	const enum tw_status st = tw_data_keep_room(d, room_of(name, count), 1, &room, why);
+
+	if (st == TW_OK)
+		*out = list_names(room, name, count);
+	return st;
+}
+
+enum tw_status tw_names_keep_small(struct tw_data *d, const struct tw_csv_field *name,
+				   uint64_t count, const char *const **out, struct tw_error *why)
+{
+	const uint64_t bytes = room_of(name, count);
+	void *room = tw_data_keep_small(d, bytes);
+
+	if (!room)
+		return tw_data_keep_no_memory(why, "names", bytes);
+	*out = list_names(room, name, count);
 	return TW_OK;
 }
 

@@ -43,6 +43,9 @@ void tw_name_clean(struct tw_csv_field *f);
 /* Copy `count` names into one piece of d's memory. */
 enum tw_status tw_names_keep(struct tw_data *d, const struct tw_csv_field *name, uint64_t count,
 			     const char *const **out, struct tw_error *why);
+/* The same into small memory (data_memory.h): there may be any number of such lists. */
+enum tw_status tw_names_keep_small(struct tw_data *d, const struct tw_csv_field *name,
+				   uint64_t count, const char *const **out, struct tw_error *why);
 /* Copy all of `from`: `columns` and `answers` names, where they are known.  Takes at most three
  * places of d's memory. */
 enum tw_status tw_names_copy(struct tw_data *d, const struct tw_names *from, uint64_t columns,

@@ -2,6 +2,7 @@
 /* names_pack.c - the names of a data set as bytes, and back; the layout is in the header. */
 #include "data/names_pack.h"
 #include "data/data_memory.h"
+#include "data/format/csv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +49,9 @@ enum tw_status tw_names_pack(struct tw_data *d, struct tw_error *why)
 		.separator = (unsigned char)n->separator,
 		.place = n->place,
 	};
-	const uint64_t bytes = sizeof h + list_bytes(n->column, h.columns) +
-			       list_bytes(n->answer, h.answers) +
-			       list_bytes(n->label ? &n->label : NULL, h.label);
+	const uint64_t bytes =
+		sizeof h + list_bytes(n->column, h.columns) + list_bytes(n->answer, h.answers) +
+		list_bytes(n->label ? &n->label : NULL, h.label) + (d->as_is ? d->features : 0);
 	void *room = NULL;
 	enum tw_status st = tw_data_keep_room(d, bytes, 1, &room, why);
 	uint8_t *to = room;
@@ -60,7 +61,9 @@ enum tw_status tw_names_pack(struct tw_data *d, struct tw_error *why)
 	memcpy(to, &h, sizeof h);
 	to = put_list(to + sizeof h, n->column, h.columns);
 	to = put_list(to, n->answer, h.answers);
-	put_list(to, n->label ? &n->label : NULL, h.label);
+	to = put_list(to, n->label ? &n->label : NULL, h.label);
+	if (d->as_is)
+		memcpy(to, d->as_is, d->features);
 	d->packed = room;
 	d->packed_bytes = bytes;
 	return TW_OK;
@@ -73,7 +76,7 @@ uint64_t tw_names_most(const struct tw_data *d)
 	uint64_t names, bytes;
 
 	if (__builtin_add_overflow((uint64_t)d->features, answers_of(d) + 1, &names) ||
-	    __builtin_mul_overflow(names, (uint64_t)TW_NAME_MOST + 1, &bytes) ||
+	    __builtin_mul_overflow(names, (uint64_t)TW_NAME_MOST + 2, &bytes) ||
 	    __builtin_add_overflow(bytes, (uint64_t)TW_PACK_HEAD, &bytes))
 		return UINT64_MAX;
 	return bytes;
@@ -92,7 +95,7 @@ static enum tw_status check_head(const struct tw_data *d, const struct head *h,
 	if (h->answers && h->answers != answers_of(d))
 		return refuse(why, "names other classes or targets than it has");
 	if (h->label > 1 || h->separator > 127 || (h->separator == 0) != (h->place == 0) ||
-	    h->place > d->features + (uint64_t)1)
+	    h->place > TW_WORDS_MOST)
 		return refuse(why, "describes a table that cannot exist");
 	return TW_OK;
 }
@@ -159,6 +162,21 @@ static enum tw_status take_list(struct tw_data *d, const uint8_t **at, const uin
 	return TW_OK;
 }
 
+/* What follows the names: nothing, or a byte for each feature. */
+static enum tw_status take_as_is(struct tw_data *d, const uint8_t *at, const uint8_t *end,
+				 struct tw_error *why)
+{
+	if (at == end)
+		return TW_OK;
+	if ((size_t)(end - at) != d->features || d->rank != 1)
+		return refuse(why, "has bytes after its last name");
+	for (const uint8_t *p = at; p < end; p++)
+		if (*p > 1)
+			return refuse(why, "has bytes after its last name");
+	d->as_is = at;
+	return TW_OK;
+}
+
 enum tw_status tw_names_unpack(struct tw_data *d, struct tw_error *why)
 {
 	const uint8_t *at = d->packed, *end = at + d->packed_bytes;
@@ -179,8 +197,9 @@ enum tw_status tw_names_unpack(struct tw_data *d, struct tw_error *why)
 		st = take_name(&at, end, &n.label, why);
 	if (st != TW_OK)
 		return st;
-	if (at != end)
-		return refuse(why, "has bytes after its last name");
+	st = take_as_is(d, at, end, why);
+	if (st != TW_OK)
+		return st;
 	for (uint64_t k = 0; n.answer && k < h.answers; k++)
 		if (d->classes && !*n.answer[k])
 			return refuse(why, "has a class without a name");

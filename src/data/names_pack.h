@@ -8,7 +8,8 @@
  *	 8  4  1: the label's column has a name; else 0
  *	12  4  separator of the columns, a byte; 0: the samples are from no table
  *	16  4  column of the label in the table, from 1; 0: from no table
- *	20     the names, each with a zero byte behind it: columns, answers, label */
+ *	20     the names, each with a zero byte behind it: columns, answers, label
+ *	       for each feature 1 if it is not scaled, else 0; left out where all are scaled */
 #ifndef TW_DATA_NAMES_PACK_H
 #define TW_DATA_NAMES_PACK_H
 

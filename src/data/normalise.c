@@ -117,8 +117,13 @@ static enum tw_status measure(struct work *w, enum tw_normalise how, struct tw_e
 		measure_bytes(w);
 	else
 		measure_floats(w);
-	for (size_t f = 0; f < d->features; f++)
+	for (size_t f = 0; f < d->features; f++) {
 		settle(&w->column[f / w->run], how, values, &w->scale[f], &w->shift[f]);
+		if (d->as_is && d->as_is[f] && w->scale[f] != 0) {
+			w->scale[f] = 1;
+			w->shift[f] = 0;
+		}
+	}
 	d->heap->put(d->heap, w->column);
 	for (size_t f = 0; f < d->features; f++)
 		if (!isfinite(w->scale[f]) || !isfinite(w->shift[f]))

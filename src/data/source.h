@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "base/status.h"
 #include "base/variant.h"
+#include "data/columns.h"
 #include "data/listener.h"
 #include "data/names.h"
 #include "data/warn.h"
@@ -33,6 +34,7 @@ struct tw_data {
 	struct tw_heap *heap;
 	void *memory[24]; /* what tw_data_close puts back */
 	size_t memories;
+	struct tw_arena small;              /* names and columns of a table; as `memory` */
 	uint32_t rank, shape[TW_DATA_RANK]; /* 1: features; 3: channels, height, width */
 	size_t features;                    /* product of the shape */
 	enum tw_value kind;
@@ -43,6 +45,11 @@ struct tw_data {
 	struct tw_samples train, test, validation; /* count 0: there are none */
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
+	const uint8_t *as_is; /* features that are 1 here are not scaled; NULL: all are */
+	/* Of a table: what its columns are.  Between the source and tw_columns_fit the values are
+	 * raw (data/columns.h).  NULL: it is none, or was not read from there. */
+	struct tw_columns *columns;
+	const struct tw_warnings *notes; /* what was decided without being asked; as `warnings` */
 	const struct tw_warnings *warnings; /* of the source; NULL: it was not read from there */
 	struct tw_sha fingerprint; /* of shape, names, values and labels; not of what was made of
 				      them by normalising */
@@ -57,7 +64,7 @@ struct tw_source_site {
 	/* How far paths of the options reach (data/input.h); NULL: everywhere, from here.  The
 	 * cache is no such path: it is the user's own. */
 	const struct tw_reach *base;
-	struct tw_warnings *warnings;            /* warnings; NULL: dropped.  tw_data_open's own */
+	struct tw_warnings *warnings, *notes;    /* NULL: dropped.  tw_data_open's own */
 	const struct tw_data_listener *listener; /* NULL: nobody */
 };
 

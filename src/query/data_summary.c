@@ -58,12 +58,39 @@ static json_t *names(const char *const *name)
 	return list;
 }
 
-static json_t *warnings(const struct tw_data *d)
+static json_t *warnings(const struct tw_warnings *w)
 {
 	json_t *list = json_array();
 
-	for (unsigned k = 0; d->warnings && k < d->warnings->count; k++)
-		json_array_append_new(list, json_string(d->warnings->text[k]));
+	for (unsigned k = 0; w && k < w->count; k++)
+		json_array_append_new(list, json_string(w->text[k]));
+	return list;
+}
+
+/* The columns of a table: {column, name, type, inputs, missing, words}. */
+static json_t *columns(const struct tw_columns *from)
+{
+	json_t *list = json_array();
+
+	for (uint32_t k = 0; k < from->count; k++) {
+		const struct tw_column *c = &from->column[k];
+		json_t *o = json_object();
+
+		tw_json_set(o, "column", tw_json_count(c->place));
+		if (c->name)
+			tw_json_set(o, "name", json_string(c->name));
+		tw_json_set(o, "type",
+			    json_string(c->constant && c->type == TW_COLUMN_NUMBER
+						? "constant"
+						: tw_column_types[c->type]));
+		tw_json_set(o, "inputs", tw_json_count(tw_column_inputs(c)));
+		tw_json_set(o, "missing", tw_json_count(c->missing));
+		if (c->type == TW_COLUMN_CATEGORY || (c->distinct && !tw_column_is_read(c)))
+			tw_json_set(o, "words",
+				    tw_json_count(c->type == TW_COLUMN_CATEGORY ? c->words
+										: c->distinct));
+		json_array_append_new(list, o);
+	}
 	return list;
 }
 
@@ -96,7 +123,10 @@ enum tw_status tw_query_data(const struct tw_job *job, json_t **out, struct tw_e
 		tw_json_set(o, "answers", names(d->names.answer));
 	if (d->names.label)
 		tw_json_set(o, "label", json_string(d->names.label));
-	tw_json_set(o, "warnings", warnings(d));
+	if (d->columns)
+		tw_json_set(o, "types", columns(d->columns));
+	tw_json_set(o, "notes", warnings(d->notes));
+	tw_json_set(o, "warnings", warnings(d->warnings));
 	tw_data_close(d);
 	*out = o;
 	return o ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the description");

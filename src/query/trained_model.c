@@ -155,6 +155,7 @@ enum tw_status tw_trained_rows(const struct tw_trained *t, const struct tw_rows_
 		.classes = d->classes,
 		.targets = d->targets,
 		.names = d->names,
+		.columns = d->columns,
 	};
 	enum tw_status st;
 

@@ -176,13 +176,17 @@ static enum tw_status check_fit(const struct tw_job *job, const struct tw_networ
 /* A network that does not fit the data is perhaps right, and the data read as it is not meant. */
 static void add_doubts(const struct tw_data *d, struct tw_error *why)
 {
-	for (unsigned k = 0; d->warnings && k < d->warnings->count; k++) {
-		const size_t n = strlen(why->text);
+	const struct tw_warnings *const said[] = { d->warnings, d->notes };
+	const char *before = "; or the data is not read as intended: ";
 
-		snprintf(
-			why->text + n, sizeof why->text - n, "%s%s",
-			k ? "; " : "; or the data is not read as intended: ", d->warnings->text[k]);
-	}
+	for (size_t i = 0; i < 2; i++)
+		for (unsigned k = 0; said[i] && k < said[i]->count; k++) {
+			const size_t n = strlen(why->text);
+
+			snprintf(why->text + n, sizeof why->text - n, "%s%s", before,
+				 said[i]->text[k]);
+			before = "; ";
+		}
 }
 
 enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,

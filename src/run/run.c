@@ -768,6 +768,15 @@ static enum tw_status check_memory(const struct tw_run_request *request, const s
 	return status;
 }
 
+/* What the data was taken for, where nobody said it. */
+static void log_notes(const struct tw_log *log, const struct tw_engine *engine)
+{
+	const struct tw_data *d = tw_network_data(engine);
+
+	for (unsigned k = 0; d && d->notes && k < d->notes->count; k++)
+		tw_log_line(log, TW_INFO, "data", "%s", d->notes->text[k]);
+}
+
 enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, json_t **result,
 		      struct tw_error *why)
 {
@@ -801,6 +810,7 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 			job->plan.checkpoint.memory = UINT64_MAX;
 		for (size_t i = 0; i < job->warnings; i++)
 			tw_log_line(request->log, TW_WARNING, job->file, "%s", job->warning[i]);
+		log_notes(request->log, engine);
 		status = run_parts(request, job, engine, result, why);
 	}
 	if (request->net && request->net->gauges)

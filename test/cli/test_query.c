@@ -557,23 +557,25 @@ static void names_and_warnings_of_a_table(void **state)
 			     "cluster: {workers: 1}\n");
 	s = thalweg(NULL, "data check %s/odd.yaml", scratch());
 	expect(s, 0);
-	has(s->out, "\ncolumns      id, width\nclasses      elm, oak\n");
-	has(s->out, "\nwarning      odd.csv: column 1 (id) numbers the rows");
+	has(s->out, "\n  1   id                   identifier: not read\n  2   width    ");
+	has(s->out, "\nclasses      elm, oak\n");
+	has(s->out, "\nnote         odd.csv: column 1 (id) numbers or names the rows");
 	c = object("data check @/odd.yaml --json");
 	assert_string_equal(text_of(c, "label"), "kind");
-	assert_int_equal(json_array_size(json_object_get(c, "columns")), 2);
+	assert_int_equal(json_array_size(json_object_get(c, "columns")), 1);
+	assert_int_equal(json_array_size(json_object_get(c, "types")), 2);
 	assert_int_equal(json_array_size(json_object_get(c, "answers")), 2);
-	assert_int_equal(json_array_size(json_object_get(c, "warnings")), 1);
+	assert_int_equal(json_array_size(json_object_get(c, "notes")), 2);
+	assert_int_equal(json_array_size(json_object_get(c, "warnings")), 0);
 	json_decref(c);
 	s = thalweg(NULL, "train %s/odd.yaml --run %s/odd", scratch(), scratch());
 	expect(s, 0);
-	has(s->err, "odd.yaml: odd.csv: column 1 (id) numbers the rows");
+	has(s->err, "data: odd.csv: column 1 (id) numbers or names the rows");
 	/* where the network does not fit the data, one of the two is meant in another way */
 	put_text("odd.yaml", "data: {source: csv, file: odd.csv, batch: 1}\n"
 			     "model: {layers: [linear 3]}\n");
 	s = thalweg(NULL, "train %s/odd.yaml --run %s/odd2", scratch(), scratch());
-	refuses(s, 2,
-		"end with 'linear 2'; or the data is not read as intended: odd.csv: column 1");
+	refuses(s, 2, "end with 'linear 2'; or the data is not read as intended: predicts classes");
 }
 
 static void wrong_requests_about_data(void **state)

@@ -172,9 +172,7 @@ static void bad_files_are_refused_with_their_place(void **state)
 	bad("1,2,a\n1,2\n", PARTS("bad.csv:2:", "2 columns", "first row has 3"));
 	bad("1,2,a\n1,2,b\n1,2,a,4\n", PARTS("bad.csv:3:", "more than 3 columns"));
 	bad("1,2,a\n1,x,b\n", PARTS("bad.csv:2: column 2:", "'x'", "number"));
-	bad("1,2,a\n1,,b\n", PARTS("bad.csv:2: column 2:", "empty"));
 	bad("1,2,a\n1,2,\n", PARTS("bad.csv:2: column 3:", "empty"));
-	bad("1,2,a\n1,nan,b\n", PARTS("bad.csv:2: column 2:", "'nan'"));
 	bad("1,2,a\n1,inf,b\n", PARTS("bad.csv:2: column 2:", "'inf'"));
 	bad("1,2,a\n1,1e39,b\n", PARTS("bad.csv:2: column 2:", "'1e39'"));
 	bad("1,2,a\n1,0x10,b\n", PARTS("bad.csv:2: column 2:"));
@@ -359,7 +357,8 @@ static void too_many_classes_are_refused(void **state)
 	for (int i = 0; i < 70000; i++)
 		n += (size_t)sprintf(text + n, "1,%d\n", i);
 	put("many.csv", text, n);
-	kit_refuses("csv", SETS("file=many.csv"), PARTS("many.csv:65537: column 2:", "65536"));
+	kit_refuses("csv", SETS("file=many.csv", "task=classes"),
+		    PARTS("many.csv:65537: column 2:", "65536"));
 	tw_data_close(kit_must_open("csv", SETS("file=many.csv", "task=values")));
 	free(text);
 }

@@ -245,7 +245,8 @@ static void hostile_cards_are_refused(void **state)
 		refused(m.json, all[k], "7.5", "its card: ");
 		refused(m.json, all[k], "[]", "its card: ");
 	}
-	refused(m.json, "format", "2", "its card has format 2, and this version reads 1");
+	refused(m.json, "format", "3", "its card has format 3, and this version reads 1 and 2");
+	refused(m.json, "format", "2", "its card: columns do not say");
 	refused(m.json, "task", "\"regression\"", "task is of a kind that");
 	refused(m.json, "program", "\"x\\u001b[2J\"", "program is not the text");
 	refused(m.json, "input.shape", "[1, 2, 3, 4]", "has neither 1 number nor 3");

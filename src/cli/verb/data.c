@@ -169,23 +169,72 @@ static void print_names(const json_t *list, const char *what)
 	putchar('\n');
 }
 
+/* "category, 4 words, 12 missing: 5 inputs" */
+static void print_type(const json_t *c)
+{
+	const long long inputs = json_integer_value(json_object_get(c, "inputs"));
+	const long long missing = json_integer_value(json_object_get(c, "missing"));
+	const long long words = json_integer_value(json_object_get(c, "words"));
+
+	printf("  %-3lld %-20s %s", (long long)json_integer_value(json_object_get(c, "column")),
+	       tw_query_text(c, "name"), tw_query_text(c, "type"));
+	if (words)
+		printf(", %lld words", words);
+	if (missing)
+		printf(", %lld missing", missing);
+	if (inputs != 1)
+		printf(inputs ? ": %lld inputs" : ": not read%.0lld", inputs);
+	putchar('\n');
+}
+
+/* A plain table of numbers is told by its names. */
+static bool all_numbers(const json_t *types)
+{
+	const json_t *c;
+	size_t k;
+
+	json_array_foreach(types, k, c)
+	{
+		if (strcmp(tw_query_text(c, "type"), "number") != 0 ||
+		    json_integer_value(json_object_get(c, "missing")))
+			return false;
+	}
+	return true;
+}
+
+static void print_types(const json_t *types)
+{
+	const size_t most = 100, n = json_array_size(types);
+
+	printf("columns\n");
+	for (size_t k = 0; k < n && k < most; k++)
+		print_type(json_array_get(types, k));
+	if (n > most)
+		printf("  and %zu more\n", n - most);
+}
+
 static void print_counts(const json_t *o)
 {
 	char shape[100];
-	const json_t *w;
+	const json_t *w, *types = json_object_get(o, "types");
 	size_t k;
 
 	printf("%-12s %s, %s of %s\n", "source", tw_query_text(o, "source"),
 	       tw_query_shape(json_object_get(o, "shape"), shape), tw_query_text(o, "values"));
 	printf("%-12s %lld classes, %lld targets\n", "predicts", tw_whole_at(o, "classes"),
 	       tw_whole_at(o, "targets"));
-	print_names(json_object_get(o, "columns"), "columns");
+	if (types && !all_numbers(types))
+		print_types(types);
+	else
+		print_names(json_object_get(o, "columns"), "columns");
 	print_names(json_object_get(o, "answers"),
 		    tw_whole_at(o, "classes") ? "classes" : "targets");
 	print_set(o, "train");
 	print_set(o, "validation");
 	print_set(o, "test");
 	printf("%-12s %s\n", "fingerprint", tw_query_text(o, "fingerprint"));
+	json_array_foreach(json_object_get(o, "notes"), k, w)
+		printf("%-12s %s\n", "note", json_string_value(w));
 	json_array_foreach(json_object_get(o, "warnings"), k, w)
 		printf("%-12s %s\n", "warning", json_string_value(w));
 }

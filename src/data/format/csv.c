@@ -81,8 +81,12 @@ static enum tw_status quoted(struct tw_csv *c, struct tw_csv_field *out, struct 
 		} else if (*p == '\n') {
 			c->after++;
 		}
-		*to++ = *p;
+		if (!c->looks)
+			*to = *p;
+		to++;
 	}
+	if (c->looks)
+		to = p;
 	out->bytes = (size_t)(to - out->at);
 	if (!leave(c, p + 1, out))
 		return wrong(c, "there is text after its closing quote", why);

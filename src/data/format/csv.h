@@ -26,6 +26,7 @@ struct tw_csv {
 	uint64_t after;  /* of the one that comes */
 	uint32_t column; /* of the field that was read last, from 1 */
 	bool inside;     /* a row goes on */
+	bool looks;      /* the text stays as it is: two quotes in a quoted field stay two */
 };
 
 void tw_csv_init(struct tw_csv *c, const char *name, char separator, char *text, size_t bytes);

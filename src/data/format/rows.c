@@ -122,20 +122,66 @@ static enum tw_status class_words(struct reading *r, struct tw_words *w)
 /* Columns by place although they have names, or names taken for data: the user may not know. */
 static void warn_place(const struct reading *r, const struct tw_table *t)
 {
-	const char *const *name = r->facts->names.column;
+	const struct tw_columns *columns = r->d->columns;
 
 	if (t->numbered)
 		tw_warn(&r->out->warnings,
 			"%.100s:1: the first row counts upwards and is read as data; remove it "
 			"if these are the names of the columns",
 			r->shown);
-	if (!name || t->header)
+	if (!columns->named || t->header)
 		return;
 	tw_warn(&r->out->warnings,
 		"%.100s: has no header, so its columns are taken in the order of the training: "
 		"%.40s%s%.40s%s",
-		r->shown, name[0], r->d->features > 1 ? ", " : "",
-		r->d->features > 1 ? name[1] : "", r->d->features > 2 ? ", ..." : "");
+		r->shown, columns->column[0].name, columns->count > 1 ? ", " : "",
+		columns->count > 1 ? columns->column[1].name : "",
+		columns->count > 2 ? ", ..." : "");
+}
+
+/* Values that are not there, and words that the training did not have. */
+static void warn_cells(const struct reading *r, uint64_t unknown, uint64_t missing)
+{
+	if (unknown)
+		tw_warn(&r->out->warnings,
+			"%.100s: %" PRIu64 " cells have words that the training set did not have; "
+			"they count as another word",
+			r->shown, unknown);
+	if (missing)
+		tw_warn(&r->out->warnings,
+			"%.100s: %" PRIu64 " cells are missing, and become what the model card "
+			"says (missing: %s)",
+			r->shown, missing, tw_missing_names[r->d->columns->missing]);
+}
+
+/* A model that knows no columns has numbers, and the label where it says. */
+static enum tw_status plain_columns(struct reading *r)
+{
+	const struct tw_names *n = &r->d->names;
+	const uint32_t features = (uint32_t)r->d->features;
+	struct tw_columns *columns = tw_data_keep_small(r->d, sizeof *columns);
+	uint32_t *label = tw_data_keep_small(r->d, sizeof *label);
+	struct tw_column *c = tw_data_keep_small(r->d, (size_t)features * sizeof *columns->column);
+
+	if (!columns || !label || !c)
+		return tw_data_keep_no_memory(r->why, "columns", (uint64_t)features * sizeof *c);
+	*label = n->place && n->place <= features + 1 ? n->place : features + 1;
+	*columns = (struct tw_columns){
+		.column = c,
+		.count = features,
+		.named = n->column != NULL,
+		.all = features + 1,
+		.label = label,
+		.labels = 1,
+		.missing = TW_MISSING_REFUSE,
+		.raws = features,
+	};
+	for (uint32_t k = 0; k < features; k++) {
+		c[k].name = n->column ? n->column[k] : NULL;
+		c[k].place = k + 1 + (k + 1 >= *label);
+	}
+	r->d->columns = columns;
+	return TW_OK;
 }
 
 static enum tw_status read_csv(struct reading *r, struct tw_input *in)
@@ -150,6 +196,7 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 	struct tw_table table = { 0 };
 	struct tw_words words;
 	char *text = NULL;
+	uint64_t unknown = 0, missing = 0;
 	size_t bytes = 0;
 	enum tw_status st = TW_OK;
 
@@ -162,11 +209,16 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 			       "%s: is CSV, which has the answers in a column; a separate file "
 			       "of answers is only for NPY and IDX",
 			       tw_input_name(in));
-	if (r->facts->targets > 1)
+	if (r->facts->targets > 1 && !r->facts->columns)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "%s: is CSV, and the model predicts %u values for each row; give "
 			       "an NPY file",
 			       tw_input_name(in), r->facts->targets);
+	r->d->columns = (struct tw_columns *)r->facts->columns; /* it is only read */
+	if (!r->d->columns)
+		st = plain_columns(r);
+	if (st != TW_OK)
+		return st;
 	st = tw_input_all(in, &text, &bytes, r->why);
 	if (st != TW_OK)
 		return st;
@@ -176,9 +228,13 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 	if (st == TW_OK)
 		st = tw_table_read(&facts, text, bytes, &words, r->d, &table, r->why);
 	tw_words_release(&words);
+	if (st == TW_OK)
+		st = tw_columns_encode(r->d, r->d->columns, &table.samples, &unknown, &missing,
+				       r->why);
 	if (st != TW_OK)
 		return st;
 	warn_place(r, &table);
+	warn_cells(r, unknown, missing);
 	if (table.known && !table.answers)
 		tw_warn(&r->out->warnings,
 			"%.100s: has a column of answers, but none that the model knows; they are "
@@ -419,6 +475,7 @@ enum tw_status tw_rows_open(const struct tw_rows_facts *facts,
 		return st;
 	}
 	warn_range(&r);
+	r.d->columns = NULL; /* they are the caller's */
 	out->data = r.d;
 	out->count = r.d->test.count;
 	return TW_OK;

@@ -13,6 +13,7 @@ struct tw_rows_facts {
 	enum tw_value kind;                 /* of the training samples; warnings only */
 	uint32_t classes, targets;          /* one of them is 0 */
 	struct tw_names names;
+	const struct tw_columns *columns; /* of a table; NULL: all features are numbers */
 };
 
 struct tw_rows_request {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - rows of a CSV file; the first row decides how many columns there are.
  *
- *  (1) a value is stored only for a field that is not empty, so there are never more of them than
- *      (bytes + 1) / 2: that, or rows times columns if it is less, is the room asked for.
+ *  (1) a field takes a separator or a line end, so there are at most bytes + 1 of them: what these
+ *      can make, or rows times what a row makes if it is less, is the room asked for.
  *  (2) a row's values are stored when the row is whole.
  *  (3) a cell that is kept as text had a separator or a line end behind it, or the file's end. */
 #include "data/format/table.h"
@@ -11,6 +11,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,12 +19,16 @@
 static const char *name_of(const struct tw_table_reader *r, char *out, size_t room)
 {
 	const struct tw_names *n = &r->d->names;
-	const uint32_t to = r->to[r->csv.column - 1];
-	const char *name = to < r->features && n->column ? n->column[to] : NULL;
+	const uint32_t k = r->csv.column - 1, to = r->to[k];
+	const struct tw_columns *columns = r->d->columns;
+	const char *name = NULL;
 	char shown[TW_FIELD_SHOWN];
 
 	if (to == TW_TO_LABEL)
-		name = n->label;
+		name = columns && columns->labels > 1 && n->answer ? n->answer[r->which[k]]
+								   : n->label;
+	else if (columns && (to < r->raws || to == TW_TO_COLUMN))
+		name = columns->column[r->which[k]].name;
 	out[0] = 0;
 	if (name && name[0])
 		snprintf(out, room, " (%s)",
@@ -74,28 +79,40 @@ static enum tw_status room_for(struct tw_table_reader *r, uint64_t count, uint64
 	return tw_data_keep_room(r->d, *room, each, out, r->why);
 }
 
+/* Raw values that one field can make. */
+static uint32_t widest(const struct tw_columns *columns)
+{
+	uint32_t most = 1;
+
+	for (uint32_t k = 0; k < columns->count; k++)
+		if (tw_column_raws(&columns->column[k]) > most)
+			most = tw_column_raws(&columns->column[k]);
+	return most;
+}
+
 static enum tw_status make_room(struct tw_table_reader *r, size_t bytes)
 {
-	const uint64_t most = (uint64_t)bytes / 2 + 1, rows = r->row_room;
+	const uint64_t fields = (uint64_t)bytes + 1, rows = r->row_room;
 	void *value = NULL, *answer = NULL, *known = NULL, *cell = NULL;
 	uint64_t values, cells;
 	enum tw_status st;
 
-	if (__builtin_mul_overflow(rows, (uint64_t)r->features, &values))
+	if (__builtin_mul_overflow(rows, (uint64_t)r->raws, &values))
 		values = UINT64_MAX;
 	if (__builtin_mul_overflow(rows, (uint64_t)r->out->extras, &cells))
 		cells = UINT64_MAX;
-	st = room_for(r, values, most, sizeof(float), &r->value_room, &value);
+	st = room_for(r, values, fields * widest(r->d->columns), sizeof(float), &r->value_room,
+		      &value);
 	if (st == TW_OK)
-		st = room_for(r, rows, most, sizeof(float), &r->row_room, &answer);
-	if (st == TW_OK && tw_table_for_model(r) && r->label)
+		st = room_for(r, rows, fields, r->answers * sizeof(float), &r->row_room, &answer);
+	if (st == TW_OK && tw_table_for_model(r) && r->labels)
 		st = tw_data_keep_room(r->d, r->row_room, 1, &known, r->why);
 	if (st == TW_OK && cells)
-		st = room_for(r, cells, (uint64_t)bytes + 1, sizeof(char *), &r->cell_room, &cell);
+		st = room_for(r, cells, fields, sizeof(char *), &r->cell_room, &cell);
 	if (st != TW_OK)
 		return st;
 	r->value = value;
-	if (r->facts->classes)
+	if (r->out->classes)
 		r->class = answer;
 	else
 		r->target = answer;
@@ -154,39 +171,47 @@ static enum tw_status unknown_class(const struct tw_table_reader *r, const struc
 	return tw_table_wrong(r, f, what);
 }
 
+/* A row without its answer: left out, or refused with what is needed. */
+static enum tw_status no_answer(struct tw_table_reader *r, const struct tw_csv_field *f,
+				const char *what)
+{
+	if (tw_table_for_model(r) || r->d->columns->missing != TW_MISSING_DROP)
+		return tw_table_wrong(r, f, what);
+	r->lacks = true;
+	return TW_OK;
+}
+
 static enum tw_status take_class(struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	const bool may_lack = r->facts->use == TW_TABLE_PREDICT;
 
 	if (f->bytes == 0 && !may_lack)
-		return tw_table_wrong(r, f, "a class is needed");
+		return no_answer(r, f, "a class is needed");
 	if (r->facts->use == TW_TABLE_TRAIN)
 		return new_class(r, f);
 	r->class[r->rows] = 0;
 	if (!find_class(r, f, &r->class[r->rows])) {
 		if (!may_lack)
 			return unknown_class(r, f);
-		r->known[r->rows] = 0;
-		return TW_OK;
+		r->unknown = true;
 	}
-	if (r->known)
-		r->known[r->rows] = 1;
-	r->out->answers++;
 	return TW_OK;
 }
 
-static enum tw_status take_target(struct tw_table_reader *r, const struct tw_csv_field *f)
+static enum tw_status take_target(struct tw_table_reader *r, const struct tw_csv_field *f,
+				  uint32_t which)
 {
-	const bool number = tw_field_number(f, &r->target[r->rows]);
+	float *to = &r->target[r->rows * r->answers + which];
 
-	if (!number && r->facts->use != TW_TABLE_PREDICT)
-		return tw_table_wrong(r, f, "a finite number is needed");
-	if (!number)
-		r->target[r->rows] = 0;
-	if (r->known)
-		r->known[r->rows] = number;
-	r->out->answers += number;
-	return TW_OK;
+	if (tw_field_number(f, to))
+		return TW_OK;
+	*to = 0;
+	if (r->facts->use == TW_TABLE_PREDICT) {
+		r->unknown = true;
+		return TW_OK;
+	}
+	return tw_table_is_missing(f, true) ? no_answer(r, f, "a finite number is needed")
+					    : tw_table_wrong(r, f, "a finite number is needed");
 }
 
 /* The field becomes a text of its own in place: what stood behind it was read already. */
@@ -198,31 +223,90 @@ static void take_cell(struct tw_table_reader *r, const struct tw_csv_field *f)
 	r->out->cell[r->cells++] = f->at;
 }
 
-/* Words are for the label alone, which is perhaps another column than the job says. */
-static enum tw_status no_number(const struct tw_table_reader *r, const struct tw_csv_field *f)
+/* A feature without its value. */
+static enum tw_status take_missing(struct tw_table_reader *r, const struct tw_csv_field *f,
+				   float *to, uint32_t n)
 {
-	char what[160] = "a finite number is needed";
+	const enum tw_missing how = r->d->columns->missing;
 
+	if (how == TW_MISSING_REFUSE)
+		return tw_table_wrong(r, f,
+				      "missing values are refused here (data.missing of the job)");
+	if (how == TW_MISSING_DROP && tw_table_for_model(r))
+		return tw_table_wrong(r, f,
+				      "the model was trained without rows that lack a value "
+				      "(missing: drop), and cannot predict one");
+	r->lacks |= how == TW_MISSING_DROP;
+	for (uint32_t k = 0; k < n; k++)
+		to[k] = NAN;
+	return TW_OK;
+}
+
+static enum tw_status no_number(struct tw_table_reader *r, const struct tw_csv_field *f,
+				uint32_t to)
+{
+	if (tw_table_is_missing(f, true))
+		return take_missing(r, f, &r->row[to], 1);
 	if (memchr(f->at, ',', f->bytes))
-		snprintf(what, sizeof what,
-			 "a finite number with a decimal point and no commas is needed");
-	else if (r->facts->use == TW_TABLE_TRAIN && !tw_table_no_name(f))
-		snprintf(what, sizeof what,
-			 "a finite number is needed; only the column to predict may have words "
-			 "(label: %.40s)",
-			 r->facts->label);
-	return tw_table_wrong(r, f, what);
+		return tw_table_wrong(
+			r, f, "a finite number with a decimal point and no commas is needed");
+	return tw_table_wrong(r, f, "a finite number is needed");
+}
+
+static enum tw_status take_word(struct tw_table_reader *r, struct tw_csv_field f, uint32_t c)
+{
+	float *to = &r->row[r->slot[c]];
+	uint32_t number = 0;
+
+	while (f.bytes && (f.at[0] == ' ' || f.at[0] == '\t')) {
+		f.at++;
+		f.bytes--;
+	}
+	while (f.bytes && (f.at[f.bytes - 1] == ' ' || f.at[f.bytes - 1] == '\t'))
+		f.bytes--;
+	if (tw_table_is_missing(&f, false))
+		return take_missing(r, &f, to, 1);
+	if (r->facts->use != TW_TABLE_TRAIN) {
+		*to = tw_words_find(&r->word[c], &f, &number) ? (float)number : -1;
+		return TW_OK;
+	}
+	if (tw_words_number(&r->word[c], &f, &number) != TW_OK)
+		return tw_data_keep_no_memory(r->why, r->csv.name, f.bytes);
+	*to = (float)number;
+	return TW_OK;
+}
+
+static enum tw_status take_date(struct tw_table_reader *r, const struct tw_csv_field *f, uint32_t c)
+{
+	const struct tw_column *column = &r->d->columns->column[c];
+	const uint32_t n = tw_column_raws(column);
+	float *to = &r->row[r->slot[c]], part[TW_DATE_PARTS];
+	struct tw_date date;
+
+	if (tw_table_is_missing(f, true))
+		return take_missing(r, f, to, n);
+	if (!tw_date_parse(f, column->order, &date))
+		return tw_table_wrong(r, f, "a date such as 2024-12-31 is needed");
+	tw_date_split(&date, part);
+	memcpy(to, part, n * sizeof *to);
+	return TW_OK;
 }
 
 static enum tw_status take_other(struct tw_table_reader *r, const struct tw_csv_field *f,
 				 uint32_t to)
 {
-	if (to < r->features)
-		return no_number(r, f);
+	const uint32_t which = r->which[r->csv.column - 1];
+
+	if (to < r->raws)
+		return no_number(r, f, to);
 	HOLDS(1, r->rows < r->row_room);
+	if (to == TW_TO_COLUMN)
+		return r->d->columns->column[which].type == TW_COLUMN_DATE
+			       ? take_date(r, f, which)
+			       : take_word(r, *f, which);
 	if (to == TW_TO_LABEL)
-		return r->class ? take_class(r, f) : take_target(r, f);
-	if (r->out->cell)
+		return r->class ? take_class(r, f) : take_target(r, f, which);
+	if (to == TW_TO_EXTRA && r->out->cell)
 		take_cell(r, f);
 	return TW_OK;
 }
@@ -232,24 +316,34 @@ static inline enum tw_status take(struct tw_table_reader *r, const struct tw_csv
 {
 	const uint32_t to = r->to[r->csv.column - 1];
 
-	if (to < r->features && tw_field_number(f, &r->row[to]))
+	if (to < r->raws && tw_field_number(f, &r->row[to]))
 		return TW_OK;
 	return take_other(r, f, to);
 }
 
 static inline void end_row(struct tw_table_reader *r)
 {
-	HOLDS(1, r->values + r->features <= r->value_room && r->rows < r->row_room);
-	memcpy(r->value + r->values, r->row, r->features * sizeof *r->row);
-	r->values += r->features;
-	if (!r->label && r->class)
+	HOLDS(1, r->values + r->raws <= r->value_room && r->rows < r->row_room);
+	if (r->lacks) {
+		r->lacks = false;
+		r->out->dropped++;
+		return;
+	}
+	memcpy(r->value + r->values, r->row, r->raws * sizeof *r->row);
+	r->values += r->raws;
+	if (!r->labels && r->class)
 		r->class[r->rows] = 0;
-	else if (!r->label)
-		r->target[r->rows] = 0;
+	else if (!r->labels)
+		memset(&r->target[r->rows * r->answers], 0, r->answers * sizeof *r->target);
+	else
+		r->out->answers += !r->unknown;
+	if (r->known)
+		r->known[r->rows] = !r->unknown;
+	r->unknown = false;
 	r->rows++;
 }
 
-static enum tw_status ragged(const struct tw_table_reader *r, const struct tw_csv_field *f)
+enum tw_status tw_table_ragged(const struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	if (f->last && r->csv.column == 1 && f->bytes == 0)
 		return tw_fail(r->why, TW_BAD_INPUT,
@@ -268,12 +362,75 @@ static enum tw_status read_row(struct tw_table_reader *r)
 	do {
 		st = tw_csv_field(&r->csv, &f, r->why);
 		if (st == TW_OK && f.last != (r->csv.column == r->columns))
-			st = ragged(r, &f);
+			st = tw_table_ragged(r, &f);
 		if (st == TW_OK)
 			st = take(r, &f);
 	} while (st == TW_OK && !f.last);
 	if (st == TW_OK)
 		end_row(r);
+	return st;
+}
+
+/* Where the raw values of each column begin, and the words that are known. */
+static enum tw_status lay_out(struct tw_table_reader *r)
+{
+	const struct tw_columns *columns = r->d->columns;
+	struct tw_heap *heap = r->d->heap;
+
+	r->slot = heap->get(heap, columns->count * sizeof *r->slot);
+	r->word = heap->get(heap, columns->count * sizeof *r->word);
+	if (!r->slot || !r->word) {
+		heap->put(heap, r->slot);
+		heap->put(heap, r->word);
+		r->slot = NULL;
+		r->word = NULL;
+		return tw_data_keep_no_memory(r->why, r->csv.name,
+					      columns->count * sizeof *r->word);
+	}
+	for (uint32_t k = 0; k < columns->count; k++)
+		tw_words_init(&r->word[k], heap, TW_WORDS_MOST);
+	for (uint32_t k = 0; k < columns->count; k++) {
+		const struct tw_column *c = &columns->column[k];
+
+		r->slot[k] = r->raws;
+		r->raws += tw_column_raws(c);
+		r->reads += tw_column_is_read(c);
+		if (c->word && tw_words_names(&r->word[k], c->word) != TW_OK)
+			return tw_data_keep_no_memory(r->why, r->csv.name, c->words);
+	}
+	r->row = heap->get(heap, (size_t)r->raws * sizeof *r->row + 1);
+	return r->row ? TW_OK : tw_data_keep_no_memory(r->why, r->csv.name, r->raws);
+}
+
+/* TRAIN: columns go where their types say. */
+static void send_columns(struct tw_table_reader *r)
+{
+	const struct tw_columns *columns = r->d->columns;
+
+	for (uint32_t c = 0; c < columns->count; c++) {
+		const uint32_t k = columns->column[c].place - 1;
+
+		r->which[k] = c;
+		if (tw_column_is_read(&columns->column[c]))
+			r->to[k] = columns->column[c].type == TW_COLUMN_NUMBER ? r->slot[c]
+									       : TW_TO_COLUMN;
+	}
+}
+
+static enum tw_status settle_columns(struct tw_table_reader *r, struct tw_csv_field *row)
+{
+	const bool train = r->facts->use == TW_TABLE_TRAIN;
+	enum tw_status st = train ? TW_OK : lay_out(r);
+
+	if (st == TW_OK)
+		st = tw_table_match(r, row);
+	if (st == TW_OK && train)
+		st = tw_table_find_types(r, row);
+	if (st == TW_OK && train)
+		st = lay_out(r);
+	if (st == TW_OK && train)
+		send_columns(r);
+	r->answers = r->out->classes ? 1 : train ? r->labels : r->d->targets;
 	return st;
 }
 
@@ -285,10 +442,10 @@ static enum tw_status first_row(struct tw_table_reader *r, struct tw_csv_field *
 	for (uint32_t k = 0; k < r->columns && st == TW_OK; k++) {
 		st = tw_csv_field(&r->csv, &row[k], r->why);
 		if (st == TW_OK && row[k].last != (k + 1 == r->columns))
-			st = ragged(r, &row[k]);
+			st = tw_table_ragged(r, &row[k]);
 	}
 	if (st == TW_OK)
-		st = tw_table_match(r, row);
+		st = settle_columns(r, row);
 	if (st == TW_OK)
 		st = make_room(r, bytes);
 	if (st != TW_OK || r->out->header)
@@ -338,7 +495,6 @@ static enum tw_status check_columns(struct tw_table_reader *r, uint64_t columns)
 			       "%s:1: has %" PRIu64 " columns; at most %u are accepted",
 			       r->csv.name, columns, (unsigned)TW_WORDS_MOST);
 	r->columns = (uint32_t)columns;
-	r->features = r->facts->use == TW_TABLE_TRAIN ? r->columns - 1 : (uint32_t)r->d->features;
 	return TW_OK;
 }
 
@@ -371,38 +527,59 @@ static enum tw_status read_all(struct tw_table_reader *r, size_t bytes)
 		tell(r, bytes, &told);
 	}
 	if (st == TW_OK && r->rows == 0)
-		st = tw_fail(r->why, TW_BAD_INPUT,
-			     "%s: has no rows of data; at least one is needed", r->csv.name);
+		st = tw_fail(r->why, TW_BAD_INPUT, "%s: has no rows %s; at least one is needed",
+			     r->csv.name, r->out->dropped ? "without missing values" : "of data");
 	return st;
 }
 
 /* Rows that all count upwards are data. */
 static bool second_counts(const struct tw_table_reader *r)
 {
-	const float *v = r->value + r->features;
+	const float *v = r->value + r->raws;
 	uint32_t k = 1;
 
-	while (k < r->features && v[k] == v[0] + (float)k)
+	while (k < r->raws && v[k] == v[0] + (float)k)
 		k++;
-	return k == r->features;
+	return k == r->raws;
+}
+
+/* The words of all categories, as they are numbered. */
+static enum tw_status keep_words(struct tw_table_reader *r)
+{
+	struct tw_columns *columns = r->d->columns;
+	enum tw_status st = TW_OK;
+
+	for (uint32_t k = 0; k < columns->count && st == TW_OK; k++) {
+		struct tw_column *c = &columns->column[k];
+
+		if (c->type != TW_COLUMN_CATEGORY)
+			continue;
+		c->words = r->word[k].count;
+		st = tw_names_keep_small(r->d, r->word[k].word, c->words, &c->word, r->why);
+	}
+	return st;
 }
 
 /* What is needed while reading alone. */
 static enum tw_status read_with_scratch(struct tw_table_reader *r, size_t bytes)
 {
 	struct tw_heap *heap = r->d->heap;
-	const size_t to = r->columns * sizeof *r->to, row = r->features * sizeof *r->row;
+	const size_t room = 2 * (size_t)r->columns * sizeof *r->to;
 	enum tw_status st;
 
-	r->to = heap->get(heap, to);
-	r->row = r->to ? heap->get(heap, row) : NULL;
-	if (r->row) {
-		for (uint32_t k = 0; k < r->columns; k++)
-			r->to[k] = TW_TO_NOTHING;
-		st = read_all(r, bytes);
-	} else {
-		st = tw_data_keep_no_memory(r->why, r->csv.name, to + row);
-	}
+	r->to = heap->get(heap, room);
+	if (!r->to)
+		return tw_data_keep_no_memory(r->why, r->csv.name, room);
+	r->which = r->to + r->columns;
+	for (uint32_t k = 0; k < r->columns; k++)
+		r->to[k] = TW_TO_NOTHING;
+	st = read_all(r, bytes);
+	if (st == TW_OK && r->facts->use == TW_TABLE_TRAIN)
+		st = keep_words(r);
+	for (uint32_t k = 0; r->word && k < r->d->columns->count; k++)
+		tw_words_release(&r->word[k]);
+	heap->put(heap, r->word);
+	heap->put(heap, r->slot);
 	heap->put(heap, r->row);
 	heap->put(heap, r->to);
 	return st;
@@ -422,7 +599,7 @@ enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, siz
 	};
 	enum tw_status st;
 
-	*out = (struct tw_table){ 0 };
+	*out = (struct tw_table){ .classes = facts->classes };
 	if (bytes >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2)))
 		return tw_fail(why, TW_BAD_INPUT, "%s: is UTF-16; save it as UTF-8", facts->name);
 	tw_csv_init(&r.csv, facts->name, facts->separator, text, bytes);
@@ -433,10 +610,10 @@ enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, siz
 	if (st == TW_OK)
 		st = read_with_scratch(&r, bytes);
 	if (st == TW_OK && facts->use == TW_TABLE_TRAIN) {
-		const uint64_t features = r.features;
+		const uint64_t features = d->columns->raws = r.raws;
 
 		d->names.separator = facts->separator;
-		d->names.place = r.label;
+		d->names.place = d->columns->label[0];
 		st = tw_data_keep_shape(d, facts->name, 1, &features, why);
 	}
 	out->samples = (struct tw_samples){

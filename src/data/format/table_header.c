@@ -32,6 +32,26 @@ bool tw_table_no_name(const struct tw_csv_field *f)
 	return n == 0 || strchr("0123456789.", *p);
 }
 
+bool tw_table_is_missing(const struct tw_csv_field *f, bool number)
+{
+	static const char *const words[] = { "na",   "n/a",  "nan", "null", "<na>",
+					     "#n/a", "none", "-",   "?",    NULL };
+	const char *p = f->at;
+	size_t n = f->bytes;
+
+	while (n && (*p == ' ' || *p == '\t')) {
+		p++;
+		n--;
+	}
+	while (n && (p[n - 1] == ' ' || p[n - 1] == '\t'))
+		n--;
+	/* the last words of the list may be categories */
+	for (size_t k = 0; words[k] && (number || k < 6); k++)
+		if (n == strlen(words[k]) && strncasecmp(p, words[k], n) == 0)
+			return true;
+	return n == 0;
+}
+
 /* Is the first row a header?  Its columns but the label's (which may be words in every row) say
  * so: all numbers, or none; some of each is for the user to decide. */
 static enum tw_status guess_header(struct tw_table_reader *r, const struct tw_csv_field *row,
@@ -41,7 +61,7 @@ static enum tw_status guess_header(struct tw_table_reader *r, const struct tw_cs
 	float v;
 
 	for (uint32_t k = 0; k < r->columns; k++) {
-		if (k + 1 == r->label)
+		if (r->to[k] == TW_TO_LABEL)
 			continue;
 		if (tw_field_number(&row[k], &v))
 			numbers++;
@@ -78,46 +98,101 @@ static bool called(const struct tw_csv_field *f, const char *name)
 	return f->bytes == strlen(name) && memcmp(f->at, name, f->bytes) == 0;
 }
 
-/* The label's column where it is said by place; *named: it is said by name. */
-static enum tw_status label_place(struct tw_table_reader *r, bool *named)
+bool tw_list_next(const char **at, struct tw_csv_field *out)
 {
-	const char *label = r->facts->label;
-	char *end;
-	unsigned long v;
+	const char *p = *at, *end;
+	const bool list = *p == '[' || *p == ',';
 
-	*named = false;
-	if (!strcmp(label, "last")) {
-		r->label = r->columns;
+	if (*p == ']')
+		return false;
+	p += strspn(p, list ? "[, " : " ");
+	end = list ? p + strcspn(p, ",]") : p + strlen(p);
+	*at = end;
+	while (end > p && end[-1] == ' ')
+		end--;
+	*out = (struct tw_csv_field){ .at = p, .bytes = (size_t)(end - p) };
+	return end > p;
+}
+
+/* A column that is said by its place, from 1; 0: by its name. */
+static enum tw_status by_number(const struct tw_table_reader *r, const char *field,
+				const struct tw_csv_field *word, uint32_t *out)
+{
+	int64_t v = 0;
+
+	*out = 0;
+	if (!strcmp(field, "label") && called(word, "last")) {
+		*out = r->columns;
 		return TW_OK;
 	}
-	v = label[0] >= '0' && label[0] <= '9' ? strtoul(label, &end, 10) : 0;
-	if (label[0] < '0' || label[0] > '9' || *end) {
-		*named = true;
+	if (word->at[0] < '0' || word->at[0] > '9' || !tw_field_whole(word, &v))
 		return TW_OK;
-	}
 	if (v < 1 || v > r->columns)
 		return tw_fail(r->why, TW_BAD_INPUT,
-			       "label: there is no column %.40s in %s; it has columns 1 to %u",
-			       label, r->csv.name, r->columns);
-	r->label = (uint32_t)v;
+			       "%s: there is no column %.*s in %s; it has columns 1 to %u", field,
+			       (int)(word->bytes < 40 ? word->bytes : 40), word->at, r->csv.name,
+			       r->columns);
+	*out = (uint32_t)v;
 	return TW_OK;
 }
 
-static enum tw_status label_by_name(struct tw_table_reader *r, const struct tw_csv_field *row)
+enum tw_status tw_table_named(const struct tw_table_reader *r, const char *field,
+			      const struct tw_csv_field *word, const struct tw_csv_field *row,
+			      uint32_t *out)
 {
-	const char *label = r->facts->label;
 	const bool header = r->out->header;
+	const char *last = strcmp(field, "label") ? "" : ", or `last`";
+	const enum tw_status st = by_number(r, field, word, out);
+	char shown[TW_FIELD_SHOWN];
 
+	if (st != TW_OK || *out)
+		return st;
 	for (uint32_t k = 0; header && k < r->columns; k++)
-		if (called(&row[k], label)) {
-			r->label = k + 1;
+		if (row[k].bytes == word->bytes && !memcmp(row[k].at, word->at, word->bytes)) {
+			*out = k + 1;
 			return TW_OK;
 		}
 	return tw_fail(r->why, TW_BAD_INPUT,
-		       "label: %s %s '%.60s'; a name in its header, a number from 1 to %u, or "
-		       "`last` is accepted",
-		       r->csv.name, header ? "has no column" : "has no header to look up", label,
-		       r->columns);
+		       "%s: %s %s '%s'; a name in its header%s a number from 1 to %u%s is "
+		       "accepted",
+		       field, r->csv.name, header ? "has no column" : "has no header to look up",
+		       tw_field_show(word, shown), *last ? "," : " or", r->columns, last);
+}
+
+/* The columns that the label names by their place (`row` NULL), or by their names; *named: there
+ * are such. */
+static enum tw_status find_labels(struct tw_table_reader *r, const struct tw_csv_field *row,
+				  bool *named)
+{
+	const char *at = r->facts->wishes->label;
+	struct tw_csv_field word;
+	enum tw_status st = TW_OK;
+
+	r->labels = 0;
+	for (uint32_t k = 0; k < r->columns; k++)
+		r->to[k] = TW_TO_NOTHING;
+	for (uint32_t n = 0; st == TW_OK && tw_list_next(&at, &word); n++) {
+		uint32_t column = 0;
+
+		st = row ? tw_table_named(r, "label", &word, row, &column)
+			 : by_number(r, "label", &word, &column);
+		*named |= st == TW_OK && !column;
+		if (st != TW_OK || !column)
+			continue;
+		if (r->to[column - 1] == TW_TO_LABEL)
+			return tw_fail(r->why, TW_BAD_INPUT,
+				       "label: column %u of %s is named twice", column,
+				       r->csv.name);
+		r->to[column - 1] = TW_TO_LABEL;
+		r->which[column - 1] = n;
+		r->labels++;
+	}
+	if (st == TW_OK && row && (r->labels == 0 || r->labels >= r->columns))
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "label: names %s columns of %s; at least one must be left for "
+			       "input, and one to predict",
+			       r->labels ? "all" : "none of the", r->csv.name);
+	return st;
 }
 
 static void clean(const struct tw_table_reader *r, struct tw_csv_field *row)
@@ -132,7 +207,7 @@ static enum tw_status settle_header(struct tw_table_reader *r, struct tw_csv_fie
 {
 	const enum tw_header asked = r->facts->header;
 	bool named = false, *header = &r->out->header;
-	enum tw_status st = label_place(r, &named);
+	enum tw_status st = find_labels(r, NULL, &named);
 
 	*header = asked == TW_HEADER_YES || (asked == TW_HEADER_AUTO && named);
 	if (st == TW_OK && asked == TW_HEADER_AUTO && !named)
@@ -140,7 +215,7 @@ static enum tw_status settle_header(struct tw_table_reader *r, struct tw_csv_fie
 	r->out->numbered = asked == TW_HEADER_AUTO && !*header && counts(r, row);
 	if (st == TW_OK && *header)
 		clean(r, row);
-	return st == TW_OK && named ? label_by_name(r, row) : st;
+	return st == TW_OK ? find_labels(r, row, &named) : st;
 }
 
 /* Two columns of one name cannot be told apart. */
@@ -180,56 +255,53 @@ static enum tw_status check_names(struct tw_table_reader *r, const struct tw_csv
 	return st;
 }
 
-/* The features' names and the label's. */
-static enum tw_status keep_names(struct tw_table_reader *r, struct tw_csv_field *row)
+/* The names of the columns to predict, in their order. */
+static enum tw_status keep_label_names(struct tw_table_reader *r, const struct tw_csv_field *row)
 {
-	struct tw_names *names = &r->d->names;
-	const char *const *label = NULL;
-	const struct tw_csv_field last = row[r->label - 1];
-	enum tw_status st = check_names(r, row);
+	struct tw_heap *heap = r->d->heap;
+	struct tw_csv_field *name = heap->get(heap, r->labels * sizeof *name);
+	enum tw_status st;
 
-	if (st != TW_OK)
-		return st;
-	memmove(row + r->label - 1, row + r->label, (r->columns - r->label) * sizeof *row);
-	st = tw_names_keep(r->d, row, r->features, &names->column, r->why);
+	if (!name)
+		return tw_data_keep_no_memory(r->why, r->csv.name, r->labels * sizeof *name);
+	for (uint32_t k = 0; k < r->columns; k++)
+		if (r->to[k] == TW_TO_LABEL)
+			name[r->which[k]] = row[k];
+	st = tw_names_keep(r->d, name, r->labels, &r->d->names.answer, r->why);
 	if (st == TW_OK)
-		st = tw_names_keep(r->d, &last, 1, &label, r->why);
-	if (st != TW_OK)
-		return st;
-	names->label = label[0];
-	if (!r->facts->classes)
-		names->answer = label;
-	return TW_OK;
-}
-
-/* The columns are the features in their order, and the label among them where there is one. */
-static void by_place(struct tw_table_reader *r)
-{
-	for (uint32_t k = 0, feature = 0; k < r->columns; k++)
-		r->to[k] = k + 1 == r->label ? TW_TO_LABEL : feature++;
+		r->d->names.label = r->d->names.answer[0];
+	heap->put(heap, name);
+	return st;
 }
 
 /* --- files that are matched with it ----------------------------------------------------------- */
 
-/* The names that the file may have: feature k is number k, the label comes behind. */
+/* The names that the file may have: column k of those that are read is number k, the labels come
+ * behind. */
 static enum tw_status list_names(struct tw_table_reader *r, struct tw_words *w)
 {
 	const struct tw_names *n = &r->d->names;
-	enum tw_status st = TW_OK;
+	const struct tw_columns *columns = r->d->columns;
+	uint32_t wanted = 0;
 
-	for (uint32_t k = 0; k <= r->features && st == TW_OK; k++) {
-		const char *name = k < r->features ? n->column[k] : n->label;
+	for (uint32_t k = 0; k < columns->count + columns->labels; k++) {
+		const uint32_t label = k < columns->count ? 0 : k - columns->count;
+		const char *name = k < columns->count    ? columns->column[k].name
+				   : columns->labels > 1 ? n->answer[label]
+							 : n->label;
 		const struct tw_csv_field f = { .at = name, .bytes = name ? strlen(name) : 0 };
-		uint32_t number = k;
+		uint32_t number = wanted;
 
-		if (name && tw_words_number(w, &f, &number) != TW_OK)
-			st = tw_data_keep_no_memory(r->why, r->csv.name, r->features);
-		else if (number != k)
-			st = tw_fail(r->why, TW_BAD_INPUT,
-				     "%s: cannot be matched: the model has two columns '%.60s'",
-				     r->csv.name, name);
+		if (!name || (k < columns->count && !tw_column_is_read(&columns->column[k])))
+			continue;
+		if (tw_words_number(w, &f, &number) != TW_OK)
+			return tw_data_keep_no_memory(r->why, r->csv.name, columns->count);
+		if (number != wanted++)
+			return tw_fail(r->why, TW_BAD_INPUT,
+				       "%s: cannot be matched: the model has two columns '%.60s'",
+				       r->csv.name, name);
 	}
-	return st;
+	return TW_OK;
 }
 
 /* Does the row hold the names?  All of them do for numbers that are names; one does otherwise. */
@@ -248,10 +320,20 @@ static bool holds_names(struct tw_table_reader *r, const struct tw_csv_field *ro
 		}
 		while (f.bytes && (f.at[f.bytes - 1] == ' ' || f.at[f.bytes - 1] == '\t'))
 			f.bytes--;
-		found += tw_words_find(w, &f, &at) && at < r->features;
+		found += tw_words_find(w, &f, &at) && at < r->reads;
 		numbers += tw_field_number(&f, &v);
 	}
-	return found >= r->features || (found > 0 && numbers < r->columns);
+	return found >= r->reads || (found > 0 && numbers < r->columns);
+}
+
+/* Words in the first row may be data. */
+static bool has_words(const struct tw_columns *columns)
+{
+	uint32_t k = 0;
+
+	while (k < columns->count && columns->column[k].type == TW_COLUMN_NUMBER)
+		k++;
+	return k < columns->count;
 }
 
 static enum tw_status find_header(struct tw_table_reader *r, const struct tw_csv_field *row,
@@ -262,13 +344,14 @@ static enum tw_status find_header(struct tw_table_reader *r, const struct tw_csv
 		return TW_OK;
 	}
 	r->out->header = w && holds_names(r, row, w);
-	return r->out->header ? TW_OK : guess_header(r, row, &r->out->header);
+	return r->out->header || has_words(r->d->columns) ? TW_OK
+							  : guess_header(r, row, &r->out->header);
 }
 
 /* Both files of a job have a header, or none has. */
 static enum tw_status same_header(struct tw_table_reader *r)
 {
-	const bool trained = r->d->names.column != NULL;
+	const bool trained = r->d->columns->named;
 
 	if (r->facts->use != TW_TABLE_TEST || trained == r->out->header)
 		return TW_OK;
@@ -281,18 +364,19 @@ static enum tw_status same_header(struct tw_table_reader *r)
 		r->csv.name);
 }
 
-/* 'a', 'b' and 3 more: names of features that no column has; how many they are. */
+/* 'a', 'b' and 3 more: names of columns that the file lacks; how many they are. */
 static uint32_t missing_names(const struct tw_table_reader *r, const uint8_t *seen, char *out,
 			      size_t room)
 {
+	const struct tw_columns *columns = r->d->columns;
 	uint32_t missing = 0, shown = 0;
 	size_t n = 0;
 
 	out[0] = 0;
-	for (uint32_t k = 0; k < r->features; k++) {
-		const char *name = r->d->names.column[k];
+	for (uint32_t k = 0, at = 0; k < columns->count; k++) {
+		const char *name = columns->column[k].name;
 
-		if (seen[k])
+		if (!tw_column_is_read(&columns->column[k]) || seen[at++])
 			continue;
 		if (shown == missing++ && n + strlen(name) + 24 < room) {
 			n += (size_t)snprintf(out + n, room - n, "%s'%s'", n ? ", " : "", name);
@@ -317,25 +401,46 @@ static const char *counted(const struct tw_table_reader *r, char out[COUNTED])
 
 static enum tw_status lacks(const struct tw_table_reader *r, const uint8_t *seen)
 {
+	const struct tw_columns *columns = r->d->columns;
 	char names[240], has[COUNTED];
+	uint32_t label = 0;
 
 	if (missing_names(r, seen, names, sizeof names) > 0)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "%s:1: has %s, but lacks %s of the %u columns of the training; %s",
-			       r->csv.name, counted(r, has), names, r->features,
+			       r->csv.name, counted(r, has), names, r->reads,
 			       r->columns == 1 && tw_table_for_model(r)
 				       ? "--separator names another separator"
 				       : "their order does not matter");
-	if (r->label || r->facts->use == TW_TABLE_PREDICT)
+	if (r->labels == columns->labels || (r->facts->use == TW_TABLE_PREDICT && r->labels == 0))
 		return TW_OK;
-	return tw_fail(
-		r->why, TW_BAD_INPUT,
-		"%s:1: has no column '%.60s', which is the one to predict; it is needed here",
-		r->csv.name, r->d->names.label ? r->d->names.label : "(label)");
+	while (seen[r->reads + label])
+		label++;
+	snprintf(names, sizeof names, "%.60s",
+		 columns->labels > 1 ? r->d->names.answer[label]
+		 : r->d->names.label ? r->d->names.label
+				     : "(label)");
+	return tw_fail(r->why, TW_BAD_INPUT,
+		       "%s:1: has no column '%s', which is %s to predict; it is needed here",
+		       r->csv.name, names, columns->labels > 1 ? "one of those" : "the one");
 }
 
+/* Column k of the file is column c of the model. */
+static void send_to(struct tw_table_reader *r, uint32_t k, uint32_t c)
+{
+	r->which[k] = c;
+	r->to[k] = r->d->columns->column[c].type == TW_COLUMN_NUMBER ? r->slot[c] : TW_TO_COLUMN;
+}
+
+/* What is known of the names of a model: `first` is the column of the file that has it, `of` the
+ * model's column. */
+struct seen {
+	uint8_t *seen;
+	uint32_t *first, *of;
+};
+
 static enum tw_status match_each(struct tw_table_reader *r, struct tw_csv_field *row,
-				 const struct tw_words *w, uint8_t *seen)
+				 const struct tw_words *w, struct seen *s)
 {
 	for (uint32_t k = 0; k < r->columns; k++) {
 		uint32_t at;
@@ -345,18 +450,17 @@ static enum tw_status match_each(struct tw_table_reader *r, struct tw_csv_field 
 			row[r->out->extras++] = row[k]; /* never beyond k */
 			continue;
 		}
-		if (at < r->features ? seen[at] : r->label != 0) {
-			uint32_t first = 0;
-
-			while (r->to[first] != (at < r->features ? at : TW_TO_LABEL))
-				first++;
-			return twice(r, first, k, &row[k]);
+		if (s->seen[at])
+			return twice(r, s->first[at], k, &row[k]);
+		s->seen[at] = 1;
+		s->first[at] = k;
+		if (at < r->reads) {
+			send_to(r, k, s->of[at]);
+		} else {
+			r->to[k] = TW_TO_LABEL;
+			r->which[k] = at - r->reads;
+			r->labels++;
 		}
-		if (at < r->features)
-			seen[at] = 1;
-		else
-			r->label = k + 1;
-		r->to[k] = at < r->features ? at : TW_TO_LABEL;
 	}
 	return TW_OK;
 }
@@ -394,33 +498,42 @@ static enum tw_status by_name(struct tw_table_reader *r, struct tw_csv_field *ro
 			      const struct tw_words *w)
 {
 	struct tw_heap *heap = r->d->heap;
-	uint8_t *seen = tw_heap_zeros(heap, r->features);
-	enum tw_status st;
+	const struct tw_columns *columns = r->d->columns;
+	const size_t names = (size_t)r->reads + columns->labels;
+	struct seen s = { .seen = tw_heap_zeros(heap, names) };
+	enum tw_status st = TW_OK;
 
-	if (!seen)
-		return tw_data_keep_no_memory(r->why, r->csv.name, r->features);
-	r->label = 0;
+	s.first = heap->get(heap, 2 * names * sizeof *s.first);
+	s.of = s.first ? s.first + names : NULL;
+	if (!s.seen || !s.first)
+		st = tw_data_keep_no_memory(r->why, r->csv.name, 2 * names * sizeof *s.first);
+	for (uint32_t c = 0, n = 0; st == TW_OK && c < columns->count; c++)
+		if (tw_column_is_read(&columns->column[c]))
+			s.of[n++] = c;
+	r->labels = 0;
 	clean(r, row);
-	st = match_each(r, row, w, seen);
 	if (st == TW_OK)
-		st = lacks(r, seen);
+		st = match_each(r, row, w, &s);
+	if (st == TW_OK)
+		st = lacks(r, s.seen);
 	if (st == TW_OK && r->out->extras)
 		st = keep_extras(r, row);
-	heap->put(heap, seen);
+	heap->put(heap, s.seen);
+	heap->put(heap, s.first);
 	return st;
 }
 
-/* By place there is the label, or there is not, and no other column. */
+/* By place there are the labels, or there are not, and all other columns of the training file. */
 static enum tw_status check_count(const struct tw_table_reader *r)
 {
-	const uint32_t all = r->features + 1;
-	const char *hint = r->d->names.column ? "; columns are matched by name if the first row "
-						"has the names of the training"
-					      : "";
-
+	const struct tw_columns *columns = r->d->columns;
+	const uint32_t all = columns->all, rest = all - columns->labels;
+	const char *hint = columns->named ? "; columns are matched by name if the first row "
+					    "has the names of the training"
+					  : "";
 	char has[COUNTED];
 
-	if (r->columns == all || (r->columns == r->features && r->facts->use == TW_TABLE_PREDICT))
+	if (r->columns == all || (r->columns == rest && r->facts->use == TW_TABLE_PREDICT))
 		return TW_OK;
 	counted(r, has);
 	if (r->facts->use == TW_TABLE_TEST)
@@ -430,11 +543,41 @@ static enum tw_status check_count(const struct tw_table_reader *r)
 		return tw_fail(r->why, TW_BAD_INPUT,
 			       "%s:1: has %s, but %u are needed: %u values, and the answer as "
 			       "column %u%s",
-			       r->csv.name, has, all, r->features, r->usual, hint);
+			       r->csv.name, has, all, rest, columns->label[0], hint);
 	return tw_fail(r->why, TW_BAD_INPUT,
 		       "%s:1: has %s, but the model takes %u, or %u with the answer as column "
 		       "%u%s",
-		       r->csv.name, has, r->features, all, r->usual, hint);
+		       r->csv.name, has, rest, all, columns->label[0], hint);
+}
+
+/* Labels stand at their places, if there are as many columns as in the training file. */
+static void place_labels(struct tw_table_reader *r)
+{
+	const struct tw_columns *columns = r->d->columns;
+
+	r->labels = r->columns == columns->all ? columns->labels : 0;
+	for (uint32_t k = 0; k < r->columns; k++)
+		r->to[k] = TW_TO_NOTHING;
+	for (uint32_t k = 0; k < r->labels; k++) {
+		r->to[columns->label[k] - 1] = TW_TO_LABEL;
+		r->which[columns->label[k] - 1] = k;
+	}
+}
+
+/* The other columns stand in the order of the training file. */
+static void by_place(struct tw_table_reader *r)
+{
+	const struct tw_columns *columns = r->d->columns;
+
+	for (uint32_t c = 0; c < columns->count; c++) {
+		uint32_t k = columns->column[c].place - 1;
+
+		if (!tw_column_is_read(&columns->column[c]))
+			continue;
+		for (uint32_t i = 0; !r->labels && i < columns->labels; i++)
+			k -= columns->label[i] < columns->column[c].place;
+		send_to(r, k, c);
+	}
 }
 
 /* Match with the names that `w` has; NULL: there are none. */
@@ -443,7 +586,7 @@ static enum tw_status match(struct tw_table_reader *r, struct tw_csv_field *row,
 {
 	enum tw_status st;
 
-	r->label = r->columns == r->features + 1 ? r->usual : 0;
+	place_labels(r);
 	st = find_header(r, row, w);
 	r->out->numbered = st == TW_OK && !r->out->header && counts(r, row);
 	if (st == TW_OK)
@@ -460,18 +603,16 @@ static enum tw_status match(struct tw_table_reader *r, struct tw_csv_field *row,
 
 enum tw_status tw_table_match(struct tw_table_reader *r, struct tw_csv_field *row)
 {
-	const struct tw_names *names = &r->d->names;
 	struct tw_words w;
 	enum tw_status st;
 
 	if (r->facts->use == TW_TABLE_TRAIN) {
 		st = settle_header(r, row);
-		if (st == TW_OK)
-			by_place(r);
-		return st == TW_OK && r->out->header ? keep_names(r, row) : st;
+		if (st == TW_OK && r->out->header)
+			st = check_names(r, row);
+		return st == TW_OK && r->out->header ? keep_label_names(r, row) : st;
 	}
-	r->usual = names->place && names->place <= r->features + 1 ? names->place : r->features + 1;
-	if (!names->column)
+	if (!r->d->columns->named)
 		return match(r, row, NULL);
 	tw_words_init(&w, r->d->heap, TW_WORDS_MOST);
 	st = list_names(r, &w);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table_warn.c - readings of a training file that are probably not meant.
  *
- * Each look at the columns ends as soon as nothing can be found any more, which in an ordinary
- * table is after a few rows. */
+ * What is not read, or probably not meant, is said once. */
 #include "data/format/table.h"
 #include "data/data_memory.h"
 #include "data/warn.h"
@@ -14,9 +13,7 @@
 #include <strings.h>
 
 #define SHOWN     200
-#define LEAST     3            /* rows before anything is odd about columns */
 #define MANY      10           /* classes that nobody wonders about */
-#define EXACT     0x1p24f      /* whole numbers below this are floats of their own */
 #define FEW       3            /* values that could be classes */
 #define FEW_AMONG UINT64_C(20) /* in so many rows */
 
@@ -25,93 +22,27 @@ struct look {
 	const struct tw_table *table;
 	const struct tw_data *d;
 	uint64_t rows;
-	size_t columns; /* features */
 	const float *value;
 };
 
-/* What may still be said of a column. */
-enum { CONSTANT = 1, NUMBERING = 2, INCREASING = 4 };
-
-/* The column of the file that feature k is, from 1. */
-static size_t place(const struct look *l, size_t k)
+/* "column 2 (width), column 5 and 3 more": columns of a type; how many there are. */
+static size_t list(const struct look *l, bool (*is)(const struct tw_column *c), char out[SHOWN])
 {
-	return k + 1 + (k + 1 >= l->d->names.place);
-}
-
-static bool one_of(const char *name, const char *const *list)
-{
-	while (*list && strcasecmp(*list, name) != 0)
-		list++;
-	return *list != NULL;
-}
-
-/* May the column be a number of the row, by its name? */
-static unsigned by_name(const struct look *l, size_t k)
-{
-	static const char *const ids[] = { "id",     "index",  "idx",        "row", "rowid",
-					   "row_id", "rownum", "row_number", NULL };
-	const char *name = l->d->names.column ? l->d->names.column[k] : NULL;
-
-	if (!name)
-		return 0;
-	if (!name[0] || strncmp(name, "Unnamed: ", 9) == 0)
-		return NUMBERING;
-	return one_of(name, ids) ? INCREASING : 0;
-}
-
-/* What row i leaves of `still`. */
-static unsigned narrow(unsigned still, float first, float before, float v, uint64_t i)
-{
-	if (v != first)
-		still &= ~(unsigned)CONSTANT;
-	if (v != first + (float)i && v < EXACT)
-		still &= ~(unsigned)NUMBERING;
-	if (v != floorf(v) || (i > 0 && (v < EXACT ? v <= before : v < before)))
-		still &= ~(unsigned)INCREASING;
-	return still;
-}
-
-static void look_at(const struct look *l, uint8_t *still)
-{
-	size_t left = l->columns;
-
-	for (size_t k = 0; k < l->columns; k++) {
-		const float first = l->value[k];
-
-		still[k] = (uint8_t)(by_name(l, k) | (first != 0 ? CONSTANT : 0));
-		if (first != 0 && first != 1)
-			still[k] &= (uint8_t)~NUMBERING;
-	}
-	for (uint64_t i = 0; i < l->rows && left > 0; i++) {
-		const float *row = l->value + i * l->columns;
-		const float *before = i ? row - l->columns : row;
-
-		left = 0;
-		for (size_t k = 0; k < l->columns; k++) {
-			if (still[k])
-				still[k] = (uint8_t)narrow(still[k], l->value[k], before[k], row[k],
-							   i);
-			left += still[k] != 0;
-		}
-	}
-}
-
-/* "column 2 (width), column 5 and 3 more" of those that are still `what`; how many there are. */
-static size_t list(const struct look *l, const uint8_t *still, unsigned what, char out[SHOWN])
-{
+	const struct tw_columns *columns = l->d->columns;
 	size_t found = 0, shown = 0, n = 0;
 
 	out[0] = 0;
-	for (size_t k = 0; k < l->columns; k++) {
-		const char *name = l->d->names.column ? l->d->names.column[k] : "";
+	for (uint32_t k = 0; k < columns->count; k++) {
+		const struct tw_column *c = &columns->column[k];
+		const char *name = c->name ? c->name : "";
 		const struct tw_csv_field f = { .at = name, .bytes = strlen(name) };
 		char text[TW_FIELD_SHOWN];
 
-		if (!(still[k] & what))
+		if (!is(c))
 			continue;
 		if (shown == found++ && n + TW_FIELD_SHOWN + 48 < SHOWN) {
-			n += (size_t)snprintf(out + n, SHOWN - n, "%scolumn %zu%s%s%s",
-					      n ? ", " : "", place(l, k), name[0] ? " (" : "",
+			n += (size_t)snprintf(out + n, SHOWN - n, "%scolumn %u%s%s%s",
+					      n ? ", " : "", c->place, name[0] ? " (" : "",
 					      tw_field_show(&f, text), name[0] ? ")" : "");
 			shown++;
 		}
@@ -121,32 +52,62 @@ static size_t list(const struct look *l, const uint8_t *still, unsigned what, ch
 	return found;
 }
 
-static enum tw_status warn_columns(const struct look *l, struct tw_error *why)
+static bool is_identifier(const struct tw_column *c)
 {
-	struct tw_heap *heap = l->d->heap;
-	uint8_t *still = heap->get(heap, l->columns);
+	return c->type == TW_COLUMN_IDENTIFIER;
+}
+
+static bool is_text(const struct tw_column *c)
+{
+	return c->type == TW_COLUMN_TEXT;
+}
+
+static bool is_empty(const struct tw_column *c)
+{
+	return c->type == TW_COLUMN_CONSTANT;
+}
+
+static bool is_large(const struct tw_column *c)
+{
+	return c->type == TW_COLUMN_DROPPED && c->distinct > 0;
+}
+
+static bool is_constant(const struct tw_column *c)
+{
+	return c->type == TW_COLUMN_NUMBER && c->constant;
+}
+
+/* What is not read, and why. */
+static void warn_columns(const struct look *l)
+{
+	const struct tw_table_facts *facts = l->facts;
 	char columns[SHOWN];
 
-	if (!still)
-		return tw_data_keep_no_memory(why, l->facts->name, l->columns);
-	look_at(l, still);
-	if (list(l, still, NUMBERING, columns))
-		tw_warn(l->facts->warnings,
-			"%.100s: %s has no name and numbers the rows; take it out of the file "
-			"(pandas: index=False), or the model learns from it",
-			l->facts->name, columns);
-	if (list(l, still, INCREASING, columns))
-		tw_warn(l->facts->warnings,
-			"%.100s: %s numbers the rows; take it out of the file, or the model "
-			"learns from it",
-			l->facts->name, columns);
-	if (list(l, still, CONSTANT, columns))
-		tw_warn(l->facts->warnings,
+	if (list(l, is_identifier, columns))
+		tw_warn(facts->notes,
+			"%.100s: %s numbers or names the rows, and is not read (an identifier); "
+			"data.numbers or data.categories would read it",
+			facts->name, columns);
+	if (list(l, is_text, columns))
+		tw_warn(facts->notes, "%.100s: %s is text, and is not read", facts->name, columns);
+	if (list(l, is_empty, columns))
+		tw_warn(facts->notes,
+			"%.100s: %s has the same word in all rows, or nothing, and is not read",
+			facts->name, columns);
+	if (list(l, is_large, columns))
+		tw_warn(facts->notes,
+			"%.100s: %s has more than %u different words, and is not read; "
+			"data.category_limit raises that",
+			facts->name, columns, facts->wishes->limit);
+	if (list(l, is_constant, columns))
+		tw_warn(facts->warnings,
 			"%.100s: %s: every row has the same value, so the model learns nothing "
-			"from it; take it out of the file",
-			l->facts->name, columns);
-	heap->put(heap, still);
-	return TW_OK;
+			"from it; name it in data.drop",
+			facts->name, columns);
+	if (l->table->dropped)
+		tw_warn(facts->notes,
+			"%.100s: %" PRIu64 " rows lack a value and are left out (missing: drop)",
+			facts->name, l->table->dropped);
 }
 
 /* 0, 1, 2, ... is what pandas calls columns without names. */
@@ -220,16 +181,16 @@ enum tw_status tw_table_warn(const struct tw_table_facts *facts, const struct tw
 		.table = table,
 		.d = d,
 		.rows = table->samples.count,
-		.columns = d->features,
 		.value = table->samples.value,
 	};
 
 	if (!facts->warnings)
 		return TW_OK;
 	warn_header(&l);
-	if (facts->classes)
+	if (table->classes)
 		warn_classes(&l, words);
-	else
+	else if (!table->classes && d->columns->labels == 1)
 		warn_values(&l);
-	return l.rows >= LEAST ? warn_columns(&l, why) : TW_OK;
+	warn_columns(&l);
+	return TW_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* csv.c - tables of numbers with a column that is to be predicted: a class or a value. */
+/* csv.c - tables with one or more columns that are to be predicted: a class, or values. */
 #include "data/input.h"
 #include "data/data_memory.h"
 #include "data/format/table.h"
@@ -8,14 +8,12 @@
 #include <stdio.h>
 
 struct options {
-	const char *file, *test_file, *label, *separator;
-	uint32_t header, task;
+	const char *file, *test_file, *label, *separator, *columns, *drop, *categories, *numbers;
+	uint32_t header, task, missing, category_limit;
 };
 
-enum { TASK_CLASSES, TASK_VALUES };
-
 static const char *const headers[] = { "auto", "yes", "no", NULL };
-static const char *const tasks[] = { "classes", "values", NULL };
+static const char *const tasks[] = { "auto", "classes", "values", NULL };
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct options, file, TW_TEXT, NULL, NULL, 0, 0,
@@ -23,15 +21,33 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, test_file, TW_TEXT, "", NULL, 0, 0,
 		  "CSV file of the test samples, matched by column names; without it the share "
 		  "`test` of the training file is held out"),
-	TW_OPTION(struct options, label, TW_TEXT, "last", NULL, 0, 0,
-		  "the column to predict: its name in the header, its number from 1, or last"),
+	TW_OPTION(struct options, label, TW_WORDS, "last", NULL, 0, 0,
+		  "the column to predict: its name in the header, its number from 1, or last; a "
+		  "list of them where several values are predicted"),
 	TW_OPTION_CHOICE(struct options, header, "header", "auto", headers,
 			 "whether the first row has the column names; auto: yes if it has no "
 			 "numbers"),
 	TW_OPTION(struct options, separator, TW_TEXT, ",", NULL, 0, 0,
 		  "separator of the columns: one character, or tab"),
-	TW_OPTION_CHOICE(struct options, task, "task", "classes", tasks,
-			 "whether the label is a class (a word or whole number) or a value"),
+	TW_OPTION_CHOICE(struct options, task, "task", "auto", tasks,
+			 "whether the label is a class (a word or whole number) or a value; auto: "
+			 "classes if it has words, or few whole numbers"),
+	TW_OPTION(struct options, columns, TW_WORDS, "all", NULL, 0, 0,
+		  "the columns to learn from, by name or number; all: every column but the label",
+		  .example = "[age, job]"),
+	TW_OPTION(struct options, drop, TW_WORDS, "[]", NULL, 0, 0,
+		  "columns not to learn from, by name or number", .example = "[name, phone]"),
+	TW_OPTION(struct options, categories, TW_WORDS, "[]", NULL, 0, 0,
+		  "columns that are categories although they have numbers", .example = "[zip]"),
+	TW_OPTION(struct options, numbers, TW_WORDS, "[]", NULL, 0, 0,
+		  "columns that are numbers to learn from, although they number the rows",
+		  .example = "[id]"),
+	TW_OPTION(struct options, category_limit, TW_U32, "50", "words", 1, 100000,
+		  "a column with more different words than this is not read"),
+	TW_OPTION_CHOICE(struct options, missing, "missing", "mean", tw_missing_names,
+			 "what a missing number becomes: the mean or median of the training set, "
+			 "0, or the mean with another input that is 1 (indicator); or the row is "
+			 "left out (drop), or the table refused"),
 	TW_OPTION_END,
 };
 
@@ -118,10 +134,11 @@ static enum tw_status read_train(const struct options *o, const struct tw_source
 	out->train = table.samples;
 	if (st == TW_OK)
 		st = tw_table_warn(facts, &table, &words, out, why);
-	if (st == TW_OK && facts->classes)
+	facts->classes = table.classes;
+	if (st == TW_OK && table.classes)
 		st = rank_labels(&words, out, why);
 	else if (st == TW_OK)
-		out->targets = 1;
+		out->targets = out->columns->labels;
 	tw_words_release(&words);
 	site->heap->put(site->heap, text);
 	return st;
@@ -156,11 +173,21 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 				 struct tw_data *out, struct tw_error *why)
 {
 	const struct options *o = options;
+	const struct tw_table_wishes wishes = {
+		.label = o->label,
+		.task = (enum tw_task)o->task,
+		.columns = o->columns,
+		.drop = o->drop,
+		.categories = o->categories,
+		.numbers = o->numbers,
+		.limit = o->category_limit,
+		.missing = (enum tw_missing)o->missing,
+	};
 	struct tw_table_facts facts = {
 		.header = (enum tw_header)o->header,
-		.label = o->label,
-		.classes = o->task == TASK_CLASSES,
+		.wishes = &wishes,
 		.warnings = site->warnings,
+		.notes = site->notes,
 		.listener = site->listener,
 	};
 	enum tw_status st;
@@ -181,7 +208,7 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 
 const struct tw_source tw_source_csv = {
 	.name = "csv",
-	.help = "tables: rows of numbers, one column of them a class or a value",
+	.help = "tables: columns of numbers, words or dates, and one or more to predict",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.files = (const struct tw_source_file[]){ { ".csv" }, { ".tsv", "separator: tab" }, { 0 } },
