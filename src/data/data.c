@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 static const char *const normalise_names[] = { "none", "unit", "standard", NULL };
+static const char *const target_names[] = { "none", "standard", NULL };
 static const char *const evaluate_names[] = { "test", "validation", NULL };
 
 const struct tw_option tw_data_common_rows[] = {
@@ -18,6 +19,10 @@ const struct tw_option tw_data_common_rows[] = {
 			 normalise_names,
 			 "standard: mean 0, standard deviation 1; unit: 0 to 1; per channel or "
 			 "column"),
+	TW_OPTION_CHOICE(struct tw_data_options, normalise_targets, "normalise_targets", "standard",
+			 target_names,
+			 "standard: the network learns values with mean 0 and standard deviation "
+			 "1, and its outputs and losses are scaled back"),
 	TW_OPTION(struct tw_data_options, test, TW_F64, "0.2", "of the samples", 0, 0.9,
 		  "share held out as test set, if the source has none"),
 	TW_OPTION(struct tw_data_options, validation, TW_F64, "0", "of the training set", 0, 0.9,
@@ -146,6 +151,8 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 		st = tw_columns_fit(d, own.notes, why);
 	if (st == TW_OK)
 		st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
+	if (st == TW_OK && o->normalise_targets)
+		st = tw_data_scale_targets(d, why);
 	if (st == TW_OK)
 		st = tw_names_pack(d, why);
 	if (st == TW_OK && tw_fingerprint(d, &d->fingerprint) != TW_OK)

@@ -45,6 +45,10 @@ struct tw_data {
 	struct tw_samples train, test, validation; /* count 0: there are none */
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
+	/* What target k is of a network's output, where the network predicts scaled targets: output *
+	 * target_scale[k] + target_shift[k].  NULL: they are not scaled. */
+	const float *target_scale, *target_shift;
+	const float *weight; /* of each training sample, 1 on the average; NULL: all are 1 */
 	const uint8_t *as_is; /* features that are 1 here are not scaled; NULL: all are */
 	/* Of a table: what its columns are.  Between the source and tw_columns_fit the values are
 	 * raw (data/columns.h).  NULL: it is none, or was not read from there. */

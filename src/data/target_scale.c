@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* target_scale.c - how large are the values that a network is to predict? */
 #include "data/data.h"
+#include "data/data_memory.h"
 
 #include <math.h>
 
@@ -22,6 +23,33 @@ static struct tw_target_scale measure(const struct tw_data *d, uint32_t target)
 	return (struct tw_target_scale){ .target = target,
 					 .mean = mean,
 					 .deviation = sqrt(square / (double)d->train.count) };
+}
+
+#define LEAST_SCALE 1e-15 /* squares of scales are floats */
+#define MOST_SCALE  1e15
+
+enum tw_status tw_data_scale_targets(struct tw_data *d, struct tw_error *why)
+{
+	void *room = NULL;
+	float *scale;
+	enum tw_status st = TW_OK;
+
+	if (!d->targets || !d->train.count)
+		return TW_OK;
+	st = tw_data_keep_room(d, d->targets, 2 * sizeof *scale, &room, why);
+	if (st != TW_OK)
+		return st;
+	scale = room;
+	for (uint32_t k = 0; k < d->targets; k++) {
+		const struct tw_target_scale s = measure(d, k);
+		const bool varies = s.deviation > LEAST_SCALE && s.deviation < MOST_SCALE;
+
+		scale[k] = varies ? (float)s.deviation : 1;
+		scale[d->targets + k] = (float)s.mean;
+	}
+	d->target_scale = scale;
+	d->target_shift = scale + d->targets;
+	return TW_OK;
 }
 
 /* How many times larger, or smaller, than usual; 0: it is usual. */

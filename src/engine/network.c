@@ -10,6 +10,7 @@
 #include "engine/effort.h"
 #include "engine/order.h"
 #include "engine/targets.h"
+#include "graph/rescale.h"
 #include "model/model.h"
 #include "vec/vec.h"
 
@@ -59,8 +60,11 @@ void tw_network_fill(const struct network *n, const struct part *p, uint64_t fro
 			   tw_prefetch_take(n->prefetch, from, count, b->x, b->label, b->target);
 	struct tw_data_options clean = n->facts.options;
 
-	if (apart || (begins && !ready))
+	b->weighs = ends && n->facts.data->weight;
+	if (apart || (begins && !ready) || b->weighs)
 		number_samples(n, from, count, b);
+	for (uint32_t k = 0; b->weighs && k < count; k++)
+		b->weight[k] = n->facts.data->weight[b->index[k]];
 	if (begins && !ready)
 		fill(n, &batch, &n->facts.options, b, b->x);
 	b->wanted = n->facts.own_input ? b->x : n->facts.data->targets ? b->target : NULL;
@@ -104,6 +108,8 @@ enum tw_status tw_network_execute(const struct network *n, struct made *m, struc
 	r->pieces = b->pieces;
 	r->batch.label = n->facts.data->classes && !n->facts.own_input ? b->label : NULL;
 	r->batch.target = b->wanted;
+	r->batch.weight = b->weighs ? b->weight : NULL;
+	r->batch.share = n->share;
 	st = tw_program_run(m->program, arena, r);
 	tw_block_drop(own);
 	return st;
@@ -236,6 +242,7 @@ static void network_close(struct tw_engine *e)
 	n->heap->put(n->heap, n->tensor);
 	n->heap->put(n->heap, n->cut);
 	n->heap->put(n->heap, n->after);
+	n->heap->put(n->heap, n->share);
 	n->heap->put(n->heap, n->facts.weights);
 	tw_graph_free(n->facts.graph);
 	tw_data_close(n->facts.data);
@@ -272,6 +279,23 @@ static enum tw_status choose_test(struct network *n, struct tw_error *why)
 		       set == TW_SET_VALIDATION ? "validation" : "test");
 }
 
+/* Where outputs are rescaled to the units of the targets, gradients are those of scaled targets. */
+static enum tw_status find_share(struct network *n, struct tw_error *why)
+{
+	const struct tw_graph *g = n->facts.graph;
+	const struct tw_graph_node *last = &g->node[g->node[g->nodes - 1].in[0]];
+	const struct tw_rescale_options *o = last->options;
+
+	if (!last->op || !(last->op->traits & TW_OP_RESCALES))
+		return TW_OK;
+	n->share = n->heap->get(n->heap, o->by.count * sizeof *n->share);
+	if (!n->share)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for the network");
+	for (size_t k = 0; k < o->by.count; k++)
+		n->share[k] = (float)(1 / (o->by.at[k] * o->by.at[k]));
+	return TW_OK;
+}
+
 static enum tw_status fill_in(struct network *n, struct tw_error *why)
 {
 	const struct tw_graph *g = n->facts.graph;
@@ -293,6 +317,9 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 	for (uint32_t t = 0; t < g->tensors; t++)
 		n->tensor[t] = g->tensor[t].from;
 	n->tensor[g->tensors] = g->trainable + g->buffers;
+	st = find_share(n, why);
+	if (st != TW_OK)
+		return st;
 	n->e = (struct tw_engine){
 		.class = &network_class,
 		.trainable = g->trainable,

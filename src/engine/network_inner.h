@@ -41,6 +41,7 @@ struct network {
 	uint32_t room;    /* samples of the largest batch of any kind */
 	size_t outputs;
 	bool judged; /* predictions are right or wrong */
+	float *share; /* what the gradient of each output is multiplied with; NULL: 1 */
 	struct tw_model_cut *cut;
 	uint32_t *after; /* the node before each cut */
 	pthread_mutex_t making;
@@ -85,6 +86,8 @@ struct bench {
 	const struct tw_piece *piece; /* of the parameters */
 	size_t pieces;
 	const float *wanted; /* what is to be predicted, in one of these; NULL: labels */
+	float *weight;       /* of each sample of a training batch */
+	bool weighs;         /* these are set */
 };
 /* Does it predict what its inputs were before the noise? */
 static inline bool tw_network_denoises(const struct network *n)

@@ -269,6 +269,8 @@ size_t tw_bench_carve(const struct network *n, const struct part *p, uintptr_t b
 	at += up(samples * sizeof(uint32_t));
 	b->index = (uint64_t *)at;
 	at += up(samples * sizeof(uint64_t));
+	b->weight = (float *)at;
+	at += up(ends && d->weight ? samples * sizeof(float) : 0);
 	b->parameter = (const float **)at;
 	at += up(n->e.tensors * sizeof *b->parameter);
 	b->gathered = (float *)at;

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#define WORD_ROOM 128
+#define WORD_ROOM 4096
 #define ROWS_MAX  32
 
 const struct tw_op *tw_op_at(size_t k)

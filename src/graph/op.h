@@ -77,8 +77,11 @@ struct tw_op_batch {
 	uint64_t position;     /* global position of sample 0 */
 	const uint32_t *label; /* losses read these: whichever the data has, else NULL */
 	const float *target;   /* count * size of the prediction */
-	double *loss;          /* losses write: sum over the samples, added up in sample order */
-	double *correct;       /* how many were right; -1 where the task has no such thing */
+	/* What the gradient of a loss is multiplied with, by sample and by output; NULL: 1.  The
+	 * loss itself is not. */
+	const float *weight, *share;
+	double *loss;    /* losses write: sum over the samples, added up in sample order */
+	double *correct; /* how many were right; -1 where the task has no such thing */
 };
 
 /* One run.  Gradients are written, never added to: the program adds.  `out` may be in[0] for ops
@@ -145,6 +148,7 @@ enum tw_op_trait {
 	TW_OP_FLATTENS = 32768,       /* all values of in[0] as features, and nothing else */
 	TW_OP_TAKES_RELU_IN = 65536,  /* see site->relu_in */
 	TW_OP_TAKES_PIECES = 131072,  /* reads parameter 0 by tw_op_values, so nobody gathers it */
+	TW_OP_RESCALES = 262144,      /* see graph/rescale.h */
 };
 
 /* What the contract suite tries: the layer's text without its name, and the inputs' shape. */

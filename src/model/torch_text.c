@@ -70,6 +70,8 @@ static enum tw_status write_plain(struct writer *w, const char *name)
 	if (!n || !n->op->torch)
 		return TW_ABSENT;
 	n->op->torch(n->options, &in->shape, text);
+	if (!text[0])
+		return TW_ABSENT;
 	if (n->op->torch_class)
 		need(w, n->op->torch_class);
 	if (is_unwritten(in))

@@ -72,7 +72,45 @@ static struct tw_model_site site_of(const struct tw_job *job, const struct tw_da
 	return site;
 }
 
-enum tw_status tw_job_network_layers(const struct tw_job *job, const struct tw_data *data,
+#define RESCALED_MOST 64 /* targets; a layer's text has room for their numbers */
+
+/* Are the targets scaled for the network?  Not for a loss that needs them from 0 to 1, nor for an
+ * optimiser, whose line search compares losses with gradients. */
+static bool scales_targets(const struct tw_job *job, const struct tw_data *data)
+{
+	return data->target_scale && data->targets && data->targets <= RESCALED_MOST &&
+	       job->data.predict == TW_PREDICT_LABEL && !tw_plan_optimises(&job->plan) &&
+	       !(says_loss(job) && (tw_loss_of(job->loss.op)->takes & TW_LOSS_UNIT));
+}
+
+/* The layers and, behind them, what brings the outputs back to the units of the targets. */
+static enum tw_status add_rescale(const struct tw_data *data, struct tw_arena *keep,
+				  struct tw_layer **layers, size_t *count)
+{
+	const char *name = tw_op_with(TW_OP_RESCALES)->name;
+	struct tw_layer *all = tw_arena_get(keep, (*count + 1) * sizeof *all);
+	const size_t room = strlen(name) + 8 + (size_t)data->targets * 40;
+	char *text = tw_arena_get(keep, room);
+	size_t n;
+
+	if (!all || !text)
+		return TW_NO_MEMORY;
+	n = (size_t)snprintf(text, room, "%s [", name);
+	for (uint32_t k = 0; k < data->targets; k++)
+		n += (size_t)snprintf(text + n, room - n, "%s%.9g", k ? "," : "",
+				      (double)data->target_scale[k]);
+	n += (size_t)snprintf(text + n, room - n, "] [");
+	for (uint32_t k = 0; k < data->targets; k++)
+		n += (size_t)snprintf(text + n, room - n, "%s%.9g", k ? "," : "",
+				      (double)data->target_shift[k]);
+	snprintf(text + n, room - n, "]");
+	memcpy(all, *layers, *count * sizeof *all);
+	all[(*count)++] = (struct tw_layer){ .text = text, .place = "" };
+	*layers = all;
+	return TW_OK;
+}
+
+static enum tw_status plain_layers(const struct tw_job *job, const struct tw_data *data,
 				     struct tw_arena *keep, struct tw_layer **out, size_t *count,
 				     struct tw_error *why)
 {
@@ -91,6 +129,19 @@ enum tw_status tw_job_network_layers(const struct tw_job *job, const struct tw_d
 				     said.text);
 }
 
+enum tw_status tw_job_network_layers(const struct tw_job *job, const struct tw_data *data,
+				     struct tw_arena *keep, struct tw_layer **out, size_t *count,
+				     struct tw_error *why)
+{
+	const enum tw_status st = plain_layers(job, data, keep, out, count, why);
+
+	if (st != TW_OK || !scales_targets(job, data))
+		return st;
+	return add_rescale(data, keep, out, count) == TW_OK
+		       ? TW_OK
+		       : tw_fail(why, TW_NO_MEMORY, "%s: no memory for the layers", job->file);
+}
+
 enum tw_status tw_job_build_graph(const struct tw_job *job, const struct tw_data *data,
 				  struct tw_heap *heap, struct tw_graph **out, struct tw_error *why)
 {
@@ -105,9 +156,17 @@ enum tw_status tw_job_build_graph(const struct tw_job *job, const struct tw_data
 
 	site.loss = loss_text(job, data, loss, sizeof loss);
 	tw_arena_init(&keep, heap);
-	st = tw_job_network_layers(job, data, &keep, &layer, &layers, why);
+	/* what was written is checked by itself: nobody wrote the layer behind it */
+	st = plain_layers(job, data, &keep, &layer, &layers, why);
 	if (st == TW_OK)
 		st = tw_model_build(&site, layer, layers, out, &said);
+	if (st == TW_OK && scales_targets(job, data)) {
+		tw_graph_free(*out);
+		*out = NULL;
+		st = add_rescale(data, &keep, &layer, &layers);
+		if (st == TW_OK)
+			st = tw_model_build(&site, layer, layers, out, &said);
+	}
 	if (st != TW_OK && !why->text[0])
 		st = tw_fail(why, st,
 			     n->zoo && said.text[0] && strncmp(said.text, "layer", 5) == 0

@@ -730,7 +730,7 @@ static enum tw_status warn_targets(struct tw_job *job, const struct tw_data *d)
 	const char *name = "";
 	double unit;
 
-	if (!tw_data_targets_are_far(d, &s))
+	if (d->target_scale || !tw_data_targets_are_far(d, &s))
 		return TW_OK;
 	if (d->names.answer)
 		name = d->names.answer[s.target];

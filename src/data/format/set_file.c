@@ -340,6 +340,8 @@ enum tw_status tw_set_open(struct tw_heap *heap, const struct tw_set_origin *fro
 		st = tw_data_fits(from->name, d, o, why);
 	if (st == TW_OK)
 		st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
+	if (st == TW_OK && o->normalise_targets)
+		st = tw_data_scale_targets(d, why);
 	if (st != TW_OK) {
 		tw_data_close(d);
 		return st;

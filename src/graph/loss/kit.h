@@ -37,8 +37,17 @@ static inline enum tw_status loss_prepare(const struct tw_op_site *site, struct 
 static inline enum tw_status loss_backward(const struct tw_op_site *site, const void *kernel,
 					   const struct tw_op_run *run)
 {
-	if (run->in_gradient[0])
-		tw_vec_copy(run->in_gradient[0], run->saved, site->batch * size_of(site));
+	const size_t n = size_of(site);
+	const float *weight = run->batch->weight, *share = run->batch->share;
+	float *d = run->in_gradient[0];
+
+	if (!d)
+		return TW_OK;
+	tw_vec_copy(d, run->saved, site->batch * n);
+	for (size_t i = 0; weight && i < site->batch * n; i++)
+		d[i] *= weight[i / n];
+	for (size_t i = 0; share && i < site->batch * n; i++)
+		d[i] *= share[i % n];
 	return TW_OK;
 }
 
