@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target_rows.c - rows to predict or to score: CSV, NPY and IDX against models of four kinds.
+/* target_rows.c - rows to predict or to score: CSV, NPY and IDX against models of five kinds.
  *
  * Input: choices, the request for memory that is refused, the length of the rows' file (2 bytes),
  * that file; the rest is the file of answers.  A file goes by its path or, gzipped or not, through
@@ -18,11 +18,26 @@ static const char *const words[] = { "cat", "dog", NULL };
 static const char *const numbers[] = { "-1", "0", "7", NULL };
 static const char *const price[] = { "price", NULL };
 
+/* A number, a category and a date without its time. */
+static const char *const colours[] = { "blue", "red", NULL };
+static struct tw_column mixed[] = {
+	{ .name = "a", .type = TW_COLUMN_NUMBER, .place = 1, .fill = { 0.5f } },
+	{ .name = "b", .type = TW_COLUMN_CATEGORY, .place = 2, .word = colours, .words = 2 },
+	{ .name = "c", .type = TW_COLUMN_DATE, .place = 4, .fill = { 2000, 1, 1, 1 } },
+};
+static const uint32_t third[] = { 3 };
+static const struct tw_columns table = {
+	.column = mixed, .count = 3, .named = true, .all = 4, .label = third, .labels = 1, .raws = 6
+};
+static const char *const inputs[] = { "a",       "b=blue", "b=red",     "b=?", "c.year",
+				      "c.month", "c.day",  "c.weekday", NULL };
+
 static const struct tw_rows_facts models[] = {
 	{ 1, { 3 }, TW_VALUE_F32, 2, 0, { columns, words, "class", ',', 4 } },
 	{ 1, { 3 }, TW_VALUE_F32, 0, 1, { columns, price, "price", ';', 2 } },
 	{ 1, { 2 }, TW_VALUE_F32, 3, 0, { NULL, numbers, NULL, ',', 1 } },
 	{ 3, { 1, 2, 3 }, TW_VALUE_U8, 10, 0, { NULL } },
+	{ 1, { 8 }, TW_VALUE_F32, 2, 0, { inputs, words, "class", ',', 3 }, &table },
 };
 
 static void check_set(const struct tw_data *d)
@@ -32,7 +47,7 @@ static void check_set(const struct tw_data *d)
 	float x[8], target[8];
 	uint32_t label;
 
-	MUST(d->features <= 6 && d->targets <= 1);
+	MUST(d->features <= 8 && d->targets <= 1);
 	tw_data_fill(d, &b, NULL, 1, x, &label, target);
 	for (size_t k = 0; k < d->features; k++)
 		MUST(isfinite(x[k]));
@@ -41,7 +56,7 @@ static void check_set(const struct tw_data *d)
 
 static void check_rows(struct tw_rows *r, bool score)
 {
-	static const float ones[8] = { 1, 1, 1, 1, 1, 1 }, zeros[8];
+	static const float ones[8] = { 1, 1, 1, 1, 1, 1, 1, 1 }, zeros[8];
 	uint64_t known = 0;
 
 	MUST(r->count > 0 && r->count == r->data->test.count);
@@ -78,7 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	static const char *const formats[] = { NULL, "csv", "npy", "idx" };
 	struct tw_fuzz_input in = { bytes, n }, file;
 	const uint8_t choice = tw_fuzz_byte(&in);
-	const struct tw_rows_facts *model = &models[choice & 3];
+	/* the last model is the first with other columns */
+	const struct tw_rows_facts *model = &models[n % 2 && !(choice & 3) ? 4 : choice & 3];
 	struct tw_fuzz_heap heap;
 	struct tw_rows_request request = {
 		.heap = &heap.heap,

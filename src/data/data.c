@@ -9,6 +9,7 @@
 
 static const char *const normalise_names[] = { "none", "unit", "standard", NULL };
 static const char *const target_names[] = { "none", "standard", NULL };
+static const char *const weight_names[] = { "none", "balanced", NULL };
 static const char *const evaluate_names[] = { "test", "validation", NULL };
 
 const struct tw_option tw_data_common_rows[] = {
@@ -23,6 +24,10 @@ const struct tw_option tw_data_common_rows[] = {
 			 target_names,
 			 "standard: the network learns values with mean 0 and standard deviation "
 			 "1, and its outputs and losses are scaled back"),
+	TW_OPTION_CHOICE(struct tw_data_options, class_weights, "class_weights", "none",
+			 weight_names,
+			 "balanced: a training sample of a class with few samples weighs more, so "
+			 "that all classes weigh the same"),
 	TW_OPTION(struct tw_data_options, test, TW_F64, "0.2", "of the samples", 0, 0.9,
 		  "share held out as test set, if the source has none"),
 	TW_OPTION(struct tw_data_options, validation, TW_F64, "0", "of the training set", 0, 0.9,
@@ -82,6 +87,11 @@ enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 		return tw_fail(why, TW_BAD_INPUT,
 			       "evaluate: validation needs a validation set; set data.validation "
 			       "above 0");
+	if (o->class_weights && !d->classes)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "class_weights: %s predicts values, which have no classes; leave it "
+			       "out",
+			       name);
 	if (d->targets == 0 && d->classes < 2)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: all labels are the same class; at least two classes are needed",
@@ -101,6 +111,8 @@ static void mark(struct tw_sha_run *h, const struct tw_data *d, const struct tw_
 		tw_sha_update(h, s->target, s->count * d->targets * sizeof(float));
 	else
 		tw_sha_update(h, s->label, s->count * sizeof *s->label);
+	if (s->weight)
+		tw_sha_update(h, s->weight, s->count * sizeof *s->weight);
 }
 
 enum tw_status tw_fingerprint(const struct tw_data *d, struct tw_sha *out)
@@ -153,6 +165,8 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 		st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
 	if (st == TW_OK && o->normalise_targets)
 		st = tw_data_scale_targets(d, why);
+	if (st == TW_OK)
+		st = tw_data_weigh(d, o->class_weights, why);
 	if (st == TW_OK)
 		st = tw_names_pack(d, why);
 	if (st == TW_OK && tw_fingerprint(d, &d->fingerprint) != TW_OK)

@@ -19,6 +19,7 @@ struct tw_data_options {
 	uint64_t samples; /* number of training samples, chosen with the seed; 0: all */
 	uint32_t normalise;
 	uint32_t normalise_targets; /* 0: none; 1: mean 0, deviation 1 over the training set */
+	uint32_t class_weights;     /* 1: rare classes weigh as much as frequent ones */
 	double test; /* share held out as test set, for sources that have none (default 0.2) */
 	double validation; /* share of the training set held out */
 	uint32_t evaluate; /* enum tw_data_set: the set evaluated during training */
@@ -46,6 +47,9 @@ struct tw_target_scale {
 };
 /* Set target_scale and target_shift from the training set: deviation and mean of each target. */
 enum tw_status tw_data_scale_targets(struct tw_data *d, struct tw_error *why);
+/* Set d->weight from the weights of the source and, if `balanced`, of the classes: 1 on the
+ * average. */
+enum tw_status tw_data_weigh(struct tw_data *d, bool balanced, struct tw_error *why);
 /* Are there targets far from mean 0 and deviation 1, so that rates which usually work do not?  *out
  * is the one that is furthest; written only then. */
 bool tw_data_targets_are_far(const struct tw_data *d, struct tw_target_scale *out);

@@ -27,9 +27,20 @@ struct tw_samples {
 	const void *value;     /* count * features of data->kind, sample after sample */
 	const uint32_t *label; /* below data->classes */
 	const float *target;   /* count * data->targets */
+	const float *weight;   /* of the training set, as a source gave them; NULL: none */
 };
 
 /* A data set in memory.  Nothing in it changes after it was opened; any thread may read. */
+/* How samples of a table are held out. */
+enum tw_hold {
+	TW_HOLD_RANDOM,
+	TW_HOLD_CLASS,  /* the same share of each class */
+	TW_HOLD_COLUMN, /* a column says it: train, validation or test */
+	TW_HOLD_GROUP,  /* rows with the same word in a column stay together */
+	TW_HOLD_TIME,   /* the last rows by a column */
+	TW_HOLD_FILE,   /* the test set has a file of its own */
+};
+
 struct tw_data {
 	struct tw_heap *heap;
 	void *memory[24]; /* what tw_data_close puts back */
@@ -48,11 +59,15 @@ struct tw_data {
 	/* What target k is of a network's output, where the network predicts scaled targets: output *
 	 * target_scale[k] + target_shift[k].  NULL: they are not scaled. */
 	const float *target_scale, *target_shift;
-	const float *weight; /* of each training sample, 1 on the average; NULL: all are 1 */
+	const float *weight;  /* of each training sample, 1 on the average; NULL: all are 1 */
 	const uint8_t *as_is; /* features that are 1 here are not scaled; NULL: all are */
 	/* Of a table: what its columns are.  Between the source and tw_columns_fit the values are
 	 * raw (data/columns.h).  NULL: it is none, or was not read from there. */
 	struct tw_columns *columns;
+	/* How the split is made, and what it is made by: a number for each row of the source.  COLUMN:
+	 * enum tw_data_set; GROUP: number of its word; TIME: later is more. */
+	enum tw_hold hold;
+	const double *hold_key;
 	const struct tw_warnings *notes; /* what was decided without being asked; as `warnings` */
 	const struct tw_warnings *warnings; /* of the source; NULL: it was not read from there */
 	struct tw_sha fingerprint; /* of shape, names, values and labels; not of what was made of
@@ -100,6 +115,9 @@ struct tw_source {
 	/* Files that it reads, for people who name one in place of a job; the first option without
 	 * a default takes it.  suffix NULL at the end; NULL: none. */
 	const struct tw_source_file *files;
+	/* What a job with such samples trains if it names no model: sections of a job, one to a line
+	 * with a comment, without `data`; and the fields of that.  NULL: a model must be named. */
+	const char *usual, *usual_data;
 	bool drawn; /* it draws its samples itself, and needs no files */
 	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.
 	 * Every source that draws has them; the suite makes files for the others. */

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TO_DROP, TO_TRAIN, TO_TEST, TO_VALIDATION };
@@ -60,6 +61,8 @@ static void move(const struct tw_data *d, const struct tw_samples *from, uint64_
 			d->targets * sizeof(float));
 	else
 		((uint32_t *)to->label)[k] = from->label[i];
+	if (to->weight)
+		((float *)to->weight)[k] = from->weight[i];
 }
 
 static void deal(struct tw_data *d, const uint8_t *fate, uint64_t n)
@@ -77,6 +80,191 @@ static void deal(struct tw_data *d, const uint8_t *fate, uint64_t n)
 	}
 }
 
+/* --- by what the rows say --------------------------------------------------------------------- */
+
+/* How many are held out, and how far that has come. */
+struct counts {
+	uint64_t tests, checks;
+};
+
+/* Rows in the order of their places. */
+static enum tw_status in_order(struct tw_data *d, uint64_t seed, uint64_t n, uint64_t **out,
+			       struct tw_error *why)
+{
+	const struct tw_rng rng = tw_rng_make(seed, TW_RNG_SPLIT);
+	uint64_t *row = d->heap->get(d->heap, n * sizeof *row);
+
+	if (!row)
+		return tw_data_keep_no_memory(why, "data", n * sizeof *row);
+	for (uint64_t i = 0; i < n; i++)
+		row[tw_rng_permute(&rng, 0, n, i)] = i;
+	*out = row;
+	return TW_OK;
+}
+
+/* The same share of each class; a class of one sample is trained on. */
+static enum tw_status by_class(struct tw_data *d, const struct tw_data_options *o, bool tests,
+			       uint64_t seed, uint8_t *fate, struct tw_error *why)
+{
+	const uint64_t n = d->train.count;
+	uint64_t *row = NULL;
+	struct counts *left = tw_heap_zeros(d->heap, d->classes * sizeof *left);
+	enum tw_status st = left ? in_order(d, seed, n, &row, why)
+				 : tw_data_keep_no_memory(why, "data", d->classes * sizeof *left);
+
+	for (uint64_t i = 0; st == TW_OK && i < n; i++)
+		left[d->train.label[i]].tests++;
+	for (uint32_t c = 0; st == TW_OK && c < d->classes; c++) {
+		const uint64_t all = left[c].tests;
+
+		left[c].tests = tests && all > 1 ? share_of(o->test, all) : 0;
+		left[c].checks =
+			all > left[c].tests + 1 ? share_of(o->validation, all - left[c].tests) : 0;
+	}
+	for (uint64_t i = 0; st == TW_OK && i < n; i++) {
+		struct counts *c = &left[d->train.label[row[i]]];
+
+		fate[row[i]] = c->tests ? TO_TEST : c->checks ? TO_VALIDATION : TO_TRAIN;
+		c->checks -= !c->tests && c->checks;
+		c->tests -= c->tests > 0;
+	}
+	d->heap->put(d->heap, row);
+	d->heap->put(d->heap, left);
+	return st;
+}
+
+/* Whole groups, in the order of the first place of each, until enough is held out. */
+static enum tw_status by_group(struct tw_data *d, const struct counts *want, uint64_t seed,
+			       uint8_t *fate, struct tw_error *why)
+{
+	const uint64_t n = d->train.count;
+	uint64_t *row = NULL, *size, held = 0;
+	uint8_t *group;
+	enum tw_status st = in_order(d, seed, n, &row, why);
+
+	if (st != TW_OK)
+		return st;
+	size = tw_heap_zeros(d->heap, n * sizeof *size);
+	group = tw_heap_zeros(d->heap, n);
+	if (!size || !group)
+		st = tw_data_keep_no_memory(why, "data", n * sizeof *size);
+	for (uint64_t i = 0; st == TW_OK && i < n; i++)
+		size[(uint64_t)d->hold_key[i]]++;
+	for (uint64_t i = 0; st == TW_OK && i < n; i++) {
+		const uint64_t g = (uint64_t)d->hold_key[row[i]];
+
+		if (group[g] || held + size[g] >= n)
+			continue;
+		group[g] = held < want->tests                  ? TO_TEST
+			   : held < want->tests + want->checks ? TO_VALIDATION
+							       : 0;
+		held += group[g] ? size[g] : 0;
+	}
+	for (uint64_t i = 0; st == TW_OK && i < n; i++) {
+		const uint8_t g = group[(uint64_t)d->hold_key[i]];
+
+		fate[i] = g ? g : TO_TRAIN;
+	}
+	d->heap->put(d->heap, group);
+	d->heap->put(d->heap, size);
+	d->heap->put(d->heap, row);
+	return st;
+}
+
+struct moment {
+	double key;
+	uint64_t row;
+};
+
+static int later(const void *a, const void *b)
+{
+	const struct moment *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+/* The last rows are the test set, those before it the validation set. */
+static enum tw_status by_time(struct tw_data *d, const struct counts *want, uint8_t *fate,
+			      struct tw_error *why)
+{
+	const uint64_t n = d->train.count;
+	struct moment *at = d->heap->get(d->heap, n * sizeof *at);
+
+	if (!at)
+		return tw_data_keep_no_memory(why, "data", n * sizeof *at);
+	for (uint64_t i = 0; i < n; i++)
+		at[i] = (struct moment){ d->hold_key[i], i };
+	qsort(at, n, sizeof *at, later);
+	for (uint64_t i = 0; i < n; i++)
+		fate[at[i].row] = i >= n - want->tests                  ? TO_TEST
+				  : i >= n - want->tests - want->checks ? TO_VALIDATION
+									: TO_TRAIN;
+	d->heap->put(d->heap, at);
+	return TW_OK;
+}
+
+static void by_column(const struct tw_data *d, uint8_t *fate)
+{
+	static const uint8_t to[] = {
+		[TW_SET_TEST] = TO_TEST,
+		[TW_SET_VALIDATION] = TO_VALIDATION,
+		[TW_SET_TRAIN] = TO_TRAIN,
+	};
+
+	for (uint64_t i = 0; i < d->train.count; i++)
+		fate[i] = to[(int)d->hold_key[i]];
+}
+
+static enum tw_status decide(struct tw_data *d, const struct tw_data_options *o, bool tests,
+			     uint64_t seed, uint8_t *fate, struct tw_error *why)
+{
+	const uint64_t n = d->train.count;
+	struct counts want = { .tests = tests ? share_of(o->test, n) : 0 };
+
+	want.checks = want.tests < n ? share_of(o->validation, n - want.tests) : 0;
+	if (d->hold == TW_HOLD_CLASS)
+		return by_class(d, o, tests, seed, fate, why);
+	if (d->hold == TW_HOLD_GROUP)
+		return by_group(d, &want, seed, fate, why);
+	if (d->hold == TW_HOLD_TIME && want.tests + want.checks < n)
+		return by_time(d, &want, fate, why);
+	if (d->hold == TW_HOLD_COLUMN)
+		by_column(d, fate);
+	return TW_OK;
+}
+
+static enum tw_status split_by(struct tw_data *d, const struct tw_data_options *o, bool tests,
+			       uint64_t seed, struct tw_error *why)
+{
+	const uint64_t n = d->train.count;
+	uint64_t count[4] = { 0 };
+	uint8_t *fate = tw_heap_zeros(d->heap, n);
+	enum tw_status st = fate ? decide(d, o, tests, seed, fate, why)
+				 : tw_data_keep_no_memory(why, "data", n);
+
+	for (uint64_t i = 0; st == TW_OK && i < n; i++)
+		count[fate[i]]++;
+	if (st == TW_OK && count[TO_TRAIN] == 0)
+		st = tw_fail(why, TW_BAD_INPUT,
+			     "hold.by: no sample is left for training; hold out less");
+	if (st == TW_OK && d->hold == TW_HOLD_COLUMN && d->test.count && count[TO_TEST])
+		st = tw_fail(why, TW_BAD_INPUT,
+			     "hold.by: the column says test, and test_file gives a test set, too; "
+			     "leave one of them out");
+	if (st == TW_OK && count[TO_TEST])
+		st = new_set(d, count[TO_TEST], &d->test, why);
+	if (st == TW_OK)
+		st = new_set(d, count[TO_VALIDATION], &d->validation, why);
+	if (st == TW_OK)
+		deal(d, fate, n);
+	d->heap->put(d->heap, fate);
+	return st;
+}
+
+/* --- at random -------------------------------------------------------------------------------- */
+
 enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool splits,
 			uint64_t seed, struct tw_error *why)
 {
@@ -88,6 +276,12 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 	uint8_t *fate;
 	enum tw_status st;
 
+	if (d->hold != TW_HOLD_RANDOM && d->hold != TW_HOLD_FILE) {
+		if (o->samples)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "samples: cannot be combined with hold.by; leave one out");
+		return split_by(d, o, splits && d->test.count == 0, seed, why);
+	}
 	if (held >= n)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "test, validation: hold out %" PRIu64 " of %" PRIu64

@@ -96,6 +96,16 @@ struct tw_predict_request {
 enum tw_status tw_query_predict(const struct tw_predict_request *r, json_t **out,
 				struct tw_error *why);
 
+struct tw_init_request {
+	const char *data;  /* a file of samples */
+	const char *label; /* "" for the last column */
+	const char *to;    /* "": the file's name with .yaml, beside it */
+	bool force;        /* may overwrite */
+};
+/* Write a job that trains what is usual for such a file, with comments: {to, data}, where `data` is
+ * what tw_query_data says of it. */
+enum tw_status tw_query_init(const struct tw_init_request *r, json_t **out, struct tw_error *why);
+
 /* What a job trains: {job, model, layers, parameters, buffers, mflop, batch, memory}; with `plan`
  * also {plan, steps} of one training batch, with `measure` also {stages}, and layers have `ms`. */
 struct tw_describe_request {

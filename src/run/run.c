@@ -769,10 +769,17 @@ static enum tw_status check_memory(const struct tw_run_request *request, const s
 }
 
 /* What the data was taken for, where nobody said it. */
-static void log_notes(const struct tw_log *log, const struct tw_engine *engine)
+static void log_notes(const struct tw_log *log, const struct tw_job *job,
+		      const struct tw_engine *engine)
 {
 	const struct tw_data *d = tw_network_data(engine);
 
+	if (job->usual)
+		tw_log_line(log, TW_INFO, "job",
+			    "names no model, and trains the usual one: %s with %s at rate %g, %g "
+			    "epochs (thalweg train JOB --explain shows all of it)",
+			    job->network.name, job->update.rule, job->update.schedule.rate,
+			    job->train.epochs);
 	for (unsigned k = 0; d && d->notes && k < d->notes->count; k++)
 		tw_log_line(log, TW_INFO, "data", "%s", d->notes->text[k]);
 }
@@ -810,7 +817,7 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 			job->plan.checkpoint.memory = UINT64_MAX;
 		for (size_t i = 0; i < job->warnings; i++)
 			tw_log_line(request->log, TW_WARNING, job->file, "%s", job->warning[i]);
-		log_notes(request->log, engine);
+		log_notes(request->log, job, engine);
 		status = run_parts(request, job, engine, result, why);
 	}
 	if (request->net && request->net->gauges)

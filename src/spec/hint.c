@@ -184,10 +184,27 @@ static bool data_section(const char *path, char *out, size_t room)
 	return false;
 }
 
+/* The source that reads such files; NULL: none is known. */
+static const struct tw_source *reader_of(const char *path)
+{
+	for (size_t k = 0; tw_source_all[k]; k++)
+		for (const struct tw_source_file *f = tw_source_all[k]->files; f && f->suffix; f++)
+			if (ends(path, f->suffix))
+				return tw_source_all[k];
+	return NULL;
+}
+
 bool tw_hint_file(const char *path, char *out, size_t room)
 {
 	char fields[300];
 
+	if (reader_of(path) && reader_of(path)->usual) {
+		snprintf(out, room,
+			 "is a file of data, not a job; `thalweg init %.120s --label COLUMN` "
+			 "writes a job that predicts that column",
+			 path);
+		return true;
+	}
 	if (data_section(path, fields, sizeof fields)) {
 		snprintf(out, room,
 			 "is a file of data, not a job; write a job with `%s` and a model such as "

@@ -211,6 +211,10 @@ struct tw_job {
 	 * are the runner's. */
 	struct tw_plan plan;
 
+	/* What it trains because it names no model: the sections of its source (data/source.h);
+	 * NULL: it names one. */
+	const char *usual;
+
 	/* Defaults are those of runs whose directory does not name TW_JOB_DEFAULTS. */
 	bool former;
 

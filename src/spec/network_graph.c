@@ -111,8 +111,8 @@ static enum tw_status add_rescale(const struct tw_data *data, struct tw_arena *k
 }
 
 static enum tw_status plain_layers(const struct tw_job *job, const struct tw_data *data,
-				     struct tw_arena *keep, struct tw_layer **out, size_t *count,
-				     struct tw_error *why)
+				   struct tw_arena *keep, struct tw_layer **out, size_t *count,
+				   struct tw_error *why)
 {
 	const struct tw_job_network *n = &job->network;
 	const struct tw_model_site site = site_of(job, data, keep->heap);

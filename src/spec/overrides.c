@@ -331,6 +331,29 @@ static const char *at_once_gate(void)
 }
 
 /* What was not said of the strategy: all of it, or its gate.  An optimiser has none. */
+/* A job that names samples and no model trains what is usual for these. */
+enum tw_status tw_read_usual(struct tw_reading *r)
+{
+	const struct tw_tree *model = tw_tree_child(r->root, "model");
+	const struct tw_tree *name = tw_tree_at(r->root, "data.source");
+	const struct tw_source *source =
+		name && name->kind == TW_TREE_TEXT ? tw_source_find(name->text) : NULL;
+	struct tw_text_source like = { .origin = TW_FROM_FILE };
+	struct tw_tree *fields = NULL;
+	char text[1000];
+	enum tw_status st;
+
+	if ((model && !tw_tree_is_null(model)) || !source || !source->usual)
+		return TW_OK;
+	snprintf(text, sizeof text, "data: {%s}\n%s", source->usual_data, source->usual);
+	like.name = name->place; /* as if it stood there: no default goes before it */
+	r->job->usual = source->usual;
+	st = tw_tree_read(r->keep, &like, text, strlen(text), &fields, r->why);
+	if (st == TW_OK)
+		tw_tree_fill(r->root, fields);
+	return st;
+}
+
 enum tw_status tw_read_standard(struct tw_reading *r)
 {
 	const struct tw_tree like = { .origin = TW_FROM_PRESET, .place = r->job->file };

@@ -177,6 +177,8 @@ static enum tw_status build(struct tw_reading *r, const struct tw_job_text *from
 	if (st == TW_OK)
 		st = tw_read_sections(r);
 	if (st == TW_OK)
+		st = tw_read_usual(r);
+	if (st == TW_OK)
 		st = tw_read_standard(r);
 	if (st == TW_OK)
 		st = tw_read_preset(r);

@@ -578,6 +578,43 @@ static void names_and_warnings_of_a_table(void **state)
 	refuses(s, 2, "end with 'linear 2'; or the data is not read as intended: predicts classes");
 }
 
+/* The job that is written trains, and so does one that names the data alone: the same. */
+static void jobs_are_written_for_tables(void **state)
+{
+	char text[4000], *p = text;
+	const struct said *s;
+
+	p += sprintf(p, "id,colour,width,price\n");
+	for (int i = 0; i < 80; i++)
+		p += sprintf(p, "%d,%s,%s%d,%d.25\n", i + 1, i % 2 ? "red" : "blue",
+			     i % 7 ? "" : "-", i, 100000 + 1000 * i);
+	put_text("house.csv", text);
+	s = thalweg(NULL, "init %s/house.csv --label price", scratch());
+	expect(s, 0);
+	has(s->out, "note         predicts values, because column 4 (price) has decimals");
+	has(s->out, "house.yaml; train it with: thalweg train ");
+	refuses(thalweg(NULL, "init %s/house.csv", scratch()), 2, "exists already; --force");
+	refuses(thalweg(NULL, "init %s/house.csv --label cost --force", scratch()), 2,
+		"has no column 'cost'");
+	refuses(thalweg(NULL, "init %s/house.txt", scratch()), 2, "is not the name of a table");
+	refuses(thalweg(NULL, "train %s/house.csv", scratch()), 2, "thalweg init ");
+	s = thalweg(NULL, "train %s/house.yaml --run %s/house -q --json", scratch(), scratch());
+	expect(s, 0);
+	snprintf(text, sizeof text, "%s", s->out);
+	put_text("only.yaml", "data: {source: csv, file: house.csv, label: price}\n");
+	s = thalweg(NULL, "train %s/only.yaml --run %s/only --json", scratch(), scratch());
+	expect(s, 0);
+	has(s->err, "names no model, and trains the usual one: mlp with adamw");
+	p = strstr(text, "\"parameters_digest\"");
+	assert_non_null(p);
+	p[60] = 0;
+	has(s->out, p);
+	/* losses are in the units of the price, however wrong they are */
+	s = thalweg(NULL, "predict %s/house --data %s/house.csv", scratch(), scratch());
+	expect(s, 0);
+	has(s->out, "row,id,predicted,truth\n1,1,1");
+}
+
 static void wrong_requests_about_data(void **state)
 {
 	refuses(thalweg(NULL, "data check mnist --cache %s/cache", scratch()), 2,
@@ -610,6 +647,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_checkpoint_is_refused),
 		cmocka_unit_test(data_is_listed_and_checked),
 		cmocka_unit_test(names_and_warnings_of_a_table),
+		cmocka_unit_test(jobs_are_written_for_tables),
 		cmocka_unit_test(wrong_requests_about_data),
 	};
 

@@ -402,6 +402,134 @@ static void names_stay_different(void **state)
 	tw_data_close(d);
 }
 
+/* --- weights, and what is held out ------------------------------------------------------------ */
+
+static void put_held(void)
+{
+	char text[8000], *p = text;
+
+	p += sprintf(p, "x,who,day,set,w,kind\n");
+	for (int i = 0; i < 80; i++)
+		p += sprintf(p, "%d.5,p%d,2024-%02d-%02d,%s,%d,%s\n", i, i % 8, 1 + i / 28,
+			     1 + i % 28,
+			     i % 5 == 0   ? "test"
+			     : i % 5 == 1 ? "validation"
+					  : "train",
+			     i % 3, i % 10 ? "often" : "seldom");
+	put("held.csv", text, (size_t)(p - text));
+}
+
+static unsigned row_number(const struct tw_data *d, const struct tw_samples *s, uint64_t i)
+{
+	return (unsigned)row_of(d, s, i)[0];
+}
+
+static void held_out_by_class_group_time_and_column(void **state)
+{
+	const struct tw_samples *sets[3];
+	struct tw_data *d;
+	uint32_t seldom[3] = { 0 }, people[3] = { 0 };
+	unsigned last[3] = { 0 };
+
+	put_held();
+	d = kit_must_open("csv", SETS("file=held.csv", "columns=x", "hold.by=class", "test=0.25",
+				      "validation=0.5"));
+	assert_int_equal(d->test.count, 20);
+	for (uint64_t i = 0; i < d->test.count; i++)
+		seldom[0] += d->test.label[i];
+	for (uint64_t i = 0; i < d->validation.count; i++)
+		seldom[1] += d->validation.label[i];
+	assert_int_equal(seldom[0], 2);
+	assert_int_equal(seldom[1], 3);
+	tw_data_close(d);
+	d = kit_must_open("csv", SETS("file=held.csv", "columns=x", "hold.by=group",
+				      "hold.column=who", "test=0.2", "validation=0.2"));
+	sets[0] = &d->train;
+	sets[1] = &d->test;
+	sets[2] = &d->validation;
+	for (int k = 0; k < 3; k++) {
+		assert_true(sets[k]->count >= 10 && sets[k]->count % 10 == 0);
+		for (uint64_t i = 0; i < sets[k]->count; i++)
+			people[k] |= 1u << row_number(d, sets[k], i) % 8;
+	}
+	assert_int_equal(people[0] & people[1], 0);
+	assert_int_equal(people[0] & people[2], 0);
+	assert_int_equal(people[1] & people[2], 0);
+	tw_data_close(d);
+	d = kit_must_open("csv", SETS("file=held.csv", "columns=x", "hold.by=time", "hold.column=3",
+				      "test=0.25", "validation=0.1"));
+	last[0] = row_number(d, &d->train, d->train.count - 1);
+	last[2] = row_number(d, &d->validation, 0);
+	assert_int_equal(d->test.count, 20);
+	assert_int_equal(row_number(d, &d->test, 0), 60);
+	assert_int_equal(last[2], last[0] + 1);
+	tw_data_close(d);
+	d = kit_must_open("csv",
+			  SETS("file=held.csv", "columns=x", "hold.by=column", "hold.column=set"));
+	assert_int_equal(d->test.count, 16);
+	assert_int_equal(d->validation.count, 16);
+	for (uint64_t i = 0; i < 16; i++)
+		assert_int_equal(row_number(d, &d->test, i) % 5, 0);
+	tw_data_close(d);
+}
+
+static double mean_weight(const struct tw_data *d, uint32_t label)
+{
+	double sum = 0, n = 0;
+
+	for (uint64_t i = 0; i < d->train.count; i++)
+		if (label == UINT32_MAX || d->train.label[i] == label) {
+			sum += (double)d->weight[i];
+			n++;
+		}
+	return sum / n;
+}
+
+static void weights_are_1_on_the_average(void **state)
+{
+	struct tw_data *d;
+	uint64_t often = 0;
+
+	put_held();
+	d = kit_must_open("csv", SETS("file=held.csv", "columns=x", "weight=w", "test=0.25"));
+	assert_true(fabs(mean_weight(d, UINT32_MAX) - 1) < 1e-6);
+	for (uint64_t i = 1; i < d->train.count; i++) /* as 0, 1 and 2 are to each other */
+		assert_true(fabsf(d->weight[i] * d->train.weight[0] -
+				  d->weight[0] * d->train.weight[i]) < 1e-5f &&
+			    d->train.weight[i] == (float)(row_number(d, &d->train, i) % 3));
+	tw_data_close(d);
+	d = kit_must_open("csv", SETS("file=held.csv", "columns=x", "class_weights=balanced"));
+	for (uint64_t i = 0; i < d->train.count; i++)
+		often += d->train.label[i] == 0;
+	assert_true(fabs(mean_weight(d, UINT32_MAX) - 1) < 1e-6);
+	assert_true(fabs(mean_weight(d, 0) - (double)d->train.count / 2 / (double)often) < 1e-6);
+	tw_data_close(d);
+}
+
+static void holds_and_weights_that_cannot_be(void **state)
+{
+	static const char small[] = "a,b,y\n1,x,0\n2,y,1\n3,x,0\n4,y,1\n";
+
+	bad(small, BAD("weight=z"), PARTS("weight: bad.csv has no column 'z'"));
+	bad(small, BAD("weight=y"), PARTS("weight: is the column to predict"));
+	bad(small, BAD("weight=b"), PARTS("bad.csv:2: column 2", "'x'", "a weight is a number"));
+	bad("a,w,y\n1,-1,0\n2,1,1\n", BAD("weight=w"), PARTS("bad.csv:2:", "'-1'", "from 0 on"));
+	bad("a,w,y\n1,0,0\n2,0,1\n3,0,1\n", BAD("weight=w"), PARTS("weigh nothing"));
+	bad(small, BAD("hold.by=group"), PARTS("hold.column: must be given"));
+	bad(small, BAD("hold.column=b"), PARTS("hold.column: is valid only with hold.by"));
+	bad(small, BAD("hold.by=group", "hold.column=q"), PARTS("hold.column: bad.csv has no"));
+	bad(small, BAD("hold.by=group", "hold.column=y"), PARTS("hold.column: is the column to"));
+	bad(small, BAD("hold.by=time", "hold.column=b"), PARTS("bad.csv:2:", "'x'", "a date"));
+	bad(small, BAD("hold.by=column", "hold.column=b"), PARTS("bad.csv:2:", "'x'", "train, "));
+	bad(small, BAD("hold.by=file"), PARTS("hold.by: file needs", "test_file"));
+	bad(small, BAD("hold.by=class", "task=values"), PARTS("hold.by: class needs classes"));
+	bad(small, BAD("hold.by=class", "samples=2"), PARTS("samples: cannot be combined"));
+	bad(small, BAD("class_weights=balanced", "task=values"),
+	    PARTS("class_weights: ", "values"));
+	bad("a,s,y\n1,test,0\n2,test,1\n", BAD("hold.by=column", "hold.column=s"),
+	    PARTS("no sample is left for training"));
+}
+
 /* --- rows for a model ------------------------------------------------------------------------- */
 
 /* The model that a table makes, as its card would say it. */
@@ -504,6 +632,9 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(dates_in_two_ways_are_said),
 		cmocka_unit_test(names_stay_different),
+		cmocka_unit_test(held_out_by_class_group_time_and_column),
+		cmocka_unit_test(weights_are_1_on_the_average),
+		cmocka_unit_test(holds_and_weights_that_cannot_be),
 		cmocka_unit_test(rows_become_what_the_card_says),
 		cmocka_unit_test(places_are_those_of_the_training_file),
 	};

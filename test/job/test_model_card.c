@@ -290,6 +290,56 @@ static void hostile_cards_are_refused(void **state)
 	unmake(&m);
 }
 
+/* Words, dates, gaps, several answers: columns come back, and lies about them are refused. */
+static void columns_come_back(void **state)
+{
+	char job[400], path[] = "/tmp/thalweg-columns-XXXXXX";
+	FILE *f = fdopen(mkstemp(path), "w");
+	struct made m;
+
+	assert_non_null(f);
+	fputs("when,colour,size,y,z\n", f);
+	for (int k = 0; k < 12; k++)
+		fprintf(f, "%d/%d/2024 10:00,%s,%s,%g,%d\n", 13 + k, 1 + k % 3,
+			k % 2 ? "red" : "blue", k % 4 ? "2.5" : "", k * 1.5, k);
+	fclose(f);
+	snprintf(job, sizeof job,
+		 "data: {source: csv, file: %s, batch: 2, label: [z, y], missing: indicator}\n"
+		 "model: {layers: [linear 2]}\n",
+		 path);
+	comes_back(job, 5 + 3 + 2);
+	m = make(job);
+	assert_int_equal(m.card->data.columns->column[0].order, TW_DATE_DAY_FIRST);
+	refused(m.json, "columns.missing", "\"guess\"", "columns do not say what a missing");
+	refused(m.json, "columns.all", "0", "columns do not say how many");
+	refused(m.json, "columns.labels", "[4]", "another number of labels");
+	refused(m.json, "columns.labels", "[4, 9]", "label at a place");
+	refused(m.json, "columns.labels", "[1, 5]", "two at one place");
+	refused(m.json, "columns.header", "false", "name without a header");
+	refused(m.json, "columns.list", "[]", "is not a list of columns");
+	refused(m.json, "columns.list", "[7]", "of a type that");
+	refused(m.json, "columns.list", "[{\"type\": \"text\"}]", "of a type that");
+	refused(m.json, "columns.list", "[{\"type\": \"number\", \"place\": 6, \"name\": \"a\"}]",
+		"place that does not exist");
+	refused(m.json, "columns.list", "[{\"type\": \"number\", \"place\": 1, \"name\": \"a\"}]",
+		"what a missing value becomes");
+	refused(m.json, "columns.list",
+		"[{\"type\": \"number\", \"place\": 1, \"name\": \"a\", \"fill\": [1e99]}]",
+		"what a missing value becomes");
+	refused(m.json, "columns.list",
+		"[{\"type\": \"number\", \"place\": 1, \"name\": \"a\", \"fill\": [1]}]",
+		"another number of inputs");
+	refused(m.json, "columns.list",
+		"[{\"type\": \"category\", \"place\": 1, \"name\": \"a\", "
+		"\"words\": [\"x\", \"x\"]}]",
+		"a word twice");
+	refused(m.json, "columns.list",
+		"[{\"type\": \"date\", \"place\": 1, \"name\": \"a\", \"order\": \"none\"}]",
+		"dates in an order");
+	unmake(&m);
+	unlink(path);
+}
+
 static void metadata_has_it_as_text(void **state)
 {
 	struct made m = make(DIGITS("") "model: {layers: [linear 10]}\n");
@@ -342,6 +392,7 @@ int main(void)
 		cmocka_unit_test(models_without_a_network_say_so),
 		cmocka_unit_test(memory_may_be_refused),
 		cmocka_unit_test(hostile_cards_are_refused),
+		cmocka_unit_test(columns_come_back),
 		cmocka_unit_test(metadata_has_it_as_text),
 	};
 

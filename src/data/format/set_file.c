@@ -17,7 +17,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays go out as they
 
 #define VERSION 2u
 #define SETS    3
-#define PARTS   (2 * SETS)
+#define PARTS   (2 * SETS + 1)
+#define WEIGHTS (2 * SETS) /* the part that has them */
+#define WEIGHED 256u
 
 static const char magic[8] = "TWSET\r\n\x1a";
 
@@ -45,6 +47,8 @@ static struct tw_samples *set_of(struct tw_data *d, int k)
 
 static size_t width_of(const struct tw_data *d, int part)
 {
+	if (part == WEIGHTS)
+		return sizeof(float);
 	if (part % 2)
 		return (d->targets ? (size_t)d->targets : 1) * 4;
 	return d->features * (d->kind == TW_VALUE_U8 ? 1 : sizeof(float));
@@ -52,9 +56,11 @@ static size_t width_of(const struct tw_data *d, int part)
 
 static struct part part_of(const struct tw_data *d, int k)
 {
-	const struct tw_samples *s = set_of((struct tw_data *)d, k / 2);
+	const struct tw_samples *s = set_of((struct tw_data *)d, k == WEIGHTS ? 0 : k / 2);
 	const void *at = k % 2 == 0 ? s->value : d->targets ? (const void *)s->target : s->label;
 
+	if (k == WEIGHTS)
+		return (struct part){ (void *)s->weight, s->weight ? s->count * sizeof(float) : 0 };
 	return (struct part){ (void *)at, s->count * width_of(d, k) };
 }
 
@@ -74,7 +80,7 @@ static void make_head(const struct tw_data *d, struct head *h)
 	*h = (struct head){
 		.version = VERSION,
 		.rank = d->rank,
-		.kind = (uint32_t)d->kind,
+		.kind = (uint32_t)d->kind | (d->train.weight ? WEIGHED : 0),
 		.classes = d->classes,
 		.targets = d->targets,
 		.count = { d->train.count, d->test.count, d->validation.count },
@@ -140,7 +146,7 @@ static enum tw_status check_head(const struct tw_set_origin *from, const struct 
 			       "wanted",
 			       from->name, tw_sha_short(&h->fingerprint, its),
 			       tw_sha_short(&from->fingerprint, wanted));
-	if (h->kind > TW_VALUE_F32)
+	if ((h->kind & ~WEIGHED) > TW_VALUE_F32)
 		return refuse(from, why, "has values of an unknown kind");
 	if ((h->classes == 0) == (h->targets == 0) || h->classes > TW_CLASSES_MAX)
 		return refuse(from, why,
@@ -165,10 +171,16 @@ static enum tw_status take_shape(const struct tw_set_origin *from, const struct 
 	}
 	if (tw_data_keep_shape(d, "its shape", h->rank, shape, &said) != TW_OK)
 		return refuse(from, why, said.text);
-	d->kind = (enum tw_value)h->kind;
+	d->kind = (enum tw_value)(h->kind & ~WEIGHED);
 	d->classes = h->classes;
 	d->targets = h->targets;
 	return TW_OK;
+}
+
+/* Samples, or weights, that a part has. */
+static uint64_t count_of(const struct head *h, int part)
+{
+	return part == WEIGHTS ? h->kind & WEIGHED ? h->count[0] : 0 : h->count[part / 2];
 }
 
 /* Invariant (1). */
@@ -180,7 +192,7 @@ static enum tw_status check_lengths(const struct tw_set_origin *from, const stru
 	if (h->names > tw_names_most(d) || h->names > from->bytes)
 		return refuse(from, why, "claims more names than there can be");
 	for (int k = 0; k < PARTS; k++)
-		if (__builtin_mul_overflow(h->count[k / 2], (uint64_t)width_of(d, k), &bytes) ||
+		if (__builtin_mul_overflow(count_of(h, k), (uint64_t)width_of(d, k), &bytes) ||
 		    __builtin_add_overflow(sum, bytes, &sum))
 			return refuse(from, why, "claims more samples than there can be");
 	if (sum != h->bytes)
@@ -233,8 +245,8 @@ static enum tw_status take_body(const struct tw_set_origin *from, const struct h
 	if (taken != TW_OK)
 		return tw_fail(why, taken, "%s", said.text);
 	for (int k = 0; k < PARTS; k++) {
-		struct tw_samples *s = set_of(d, k / 2);
-		const uint64_t count = h->count[k / 2];
+		struct tw_samples *s = set_of(d, k == WEIGHTS ? 0 : k / 2);
+		const uint64_t count = count_of(h, k);
 		void *room = NULL;
 		enum tw_status st;
 
@@ -246,7 +258,9 @@ static enum tw_status take_body(const struct tw_set_origin *from, const struct h
 		if (st != TW_OK)
 			return st;
 		s->count = count;
-		if (k % 2 == 0)
+		if (k == WEIGHTS)
+			s->weight = room;
+		else if (k % 2 == 0)
 			s->value = room;
 		else if (d->targets)
 			s->target = room;
@@ -262,6 +276,16 @@ static bool all_finite(const struct part *p)
 
 	for (uint64_t i = 0; i < p->bytes / sizeof *v; i++)
 		if (!isfinite(v[i]))
+			return false;
+	return true;
+}
+
+static bool none_negative(const struct part *p)
+{
+	const float *v = p->at;
+
+	for (uint64_t i = 0; i < p->bytes / sizeof *v; i++)
+		if (v[i] < 0)
 			return false;
 	return true;
 }
@@ -292,10 +316,14 @@ static enum tw_status check_body(const struct tw_set_origin *from, const struct 
 			       tw_sha_short(&from->fingerprint, wanted));
 	for (int k = 0; k < PARTS; k++) {
 		const struct part p = part_of(d, k);
-		const bool floats = k % 2 ? d->targets > 0 : d->kind == TW_VALUE_F32;
+		const bool floats = k == WEIGHTS ? true
+				    : k % 2      ? d->targets > 0
+						 : d->kind == TW_VALUE_F32;
 
 		if (floats && !all_finite(&p))
 			return refuse(from, why, "has a value that is not a finite number");
+		if (k == WEIGHTS && !none_negative(&p))
+			return refuse(from, why, "has a weight below 0");
 		if (k % 2 && !d->targets && !all_below(&p, d->classes))
 			return refuse(from, why, "has a label that is not one of its classes");
 	}
@@ -342,6 +370,8 @@ enum tw_status tw_set_open(struct tw_heap *heap, const struct tw_set_origin *fro
 		st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
 	if (st == TW_OK && o->normalise_targets)
 		st = tw_data_scale_targets(d, why);
+	if (st == TW_OK)
+		st = tw_data_weigh(d, o->class_weights, why);
 	if (st != TW_OK) {
 		tw_data_close(d);
 		return st;

@@ -8,7 +8,7 @@
  *	 8  4  version, 2
  *	12  4  rank, 1 or 3
  *	16 12  shape; 0 beyond the rank
- *	28  4  kind of values: 0 bytes, 1 floats
+ *	28  4  kind of values: 0 bytes, 1 floats; 256 more: training samples have weights
  *	32  4  classes  \ one of them is 0
  *	36  4  targets  /
  *	40 24  samples to train, to test, to validate
@@ -18,6 +18,7 @@
  *	112  8  XXH3-64 of the 112 bytes before
  *	120     names (data/names_pack.h)
  *	        for each of the three sets: values, then labels (u32) or targets (f32)
+ *	        the weights of the training samples (f32), if there are any
  *
  * The fingerprint covers all that follows the head, and what the head says of its shape: who wants
  * a set asks for it by its fingerprint, and nobody can make another one of the same.  The XXH3-64

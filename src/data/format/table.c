@@ -93,7 +93,8 @@ static uint32_t widest(const struct tw_columns *columns)
 static enum tw_status make_room(struct tw_table_reader *r, size_t bytes)
 {
 	const uint64_t fields = (uint64_t)bytes + 1, rows = r->row_room;
-	void *value = NULL, *answer = NULL, *known = NULL, *cell = NULL;
+	void *value = NULL, *answer = NULL, *known = NULL, *cell = NULL, *weight = NULL;
+	void *key = NULL;
 	uint64_t values, cells;
 	enum tw_status st;
 
@@ -105,6 +106,10 @@ static enum tw_status make_room(struct tw_table_reader *r, size_t bytes)
 		      &value);
 	if (st == TW_OK)
 		st = room_for(r, rows, fields, r->answers * sizeof(float), &r->row_room, &answer);
+	if (st == TW_OK && r->weight_column)
+		st = tw_data_keep_room(r->d, r->row_room, sizeof(float), &weight, r->why);
+	if (st == TW_OK && r->key_column)
+		st = tw_data_keep_room(r->d, r->row_room, sizeof(double), &key, r->why);
 	if (st == TW_OK && tw_table_for_model(r) && r->labels)
 		st = tw_data_keep_room(r->d, r->row_room, 1, &known, r->why);
 	if (st == TW_OK && cells)
@@ -117,6 +122,8 @@ static enum tw_status make_room(struct tw_table_reader *r, size_t bytes)
 	else
 		r->target = answer;
 	r->known = known;
+	r->weight = weight;
+	r->key = key;
 	r->out->cell = cell;
 	return TW_OK;
 }
@@ -292,13 +299,56 @@ static enum tw_status take_date(struct tw_table_reader *r, const struct tw_csv_f
 	return TW_OK;
 }
 
+static enum tw_status take_weight(struct tw_table_reader *r, const struct tw_csv_field *f)
+{
+	float *to = &r->weight[r->rows];
+
+	if (tw_field_number(f, to) && *to >= 0)
+		return TW_OK;
+	return tw_table_wrong(r, f, "a weight is a number from 0 on");
+}
+
+/* What the row is held out by. */
+static enum tw_status take_key(struct tw_table_reader *r, const struct tw_csv_field *f)
+{
+	static const char *const sets[] = { "test", "validation", "train" };
+	double *to = &r->key[r->rows];
+	struct tw_date date;
+	uint32_t number = 0;
+	float v;
+
+	if (r->facts->wishes->hold == TW_HOLD_GROUP) {
+		if (tw_words_number(&r->groups, f, &number) != TW_OK)
+			return tw_data_keep_no_memory(r->why, r->csv.name, f->bytes);
+		*to = number;
+		return TW_OK;
+	}
+	if (r->facts->wishes->hold == TW_HOLD_TIME) {
+		if (tw_date_parse(f, TW_DATE_MONTH_FIRST, &date))
+			*to = tw_date_hours(&date);
+		else if (tw_field_number(f, &v))
+			*to = (double)v;
+		else
+			return tw_table_wrong(r, f,
+					      "hold.by: time needs a date such as 2024-12-31, or a "
+					      "number");
+		return TW_OK;
+	}
+	for (int k = 0; k < 3; k++)
+		if (f->bytes == strlen(sets[k]) && !memcmp(f->at, sets[k], f->bytes)) {
+			*to = k;
+			return TW_OK;
+		}
+	return tw_table_wrong(r, f, "hold.by: column needs train, validation or test");
+}
+
 static enum tw_status take_other(struct tw_table_reader *r, const struct tw_csv_field *f,
 				 uint32_t to)
 {
 	const uint32_t which = r->which[r->csv.column - 1];
 
 	if (to < r->raws)
-		return no_number(r, f, to);
+		return tw_field_number(f, &r->row[to]) ? TW_OK : no_number(r, f, to);
 	HOLDS(1, r->rows < r->row_room);
 	if (to == TW_TO_COLUMN)
 		return r->d->columns->column[which].type == TW_COLUMN_DATE
@@ -315,10 +365,15 @@ static enum tw_status take_other(struct tw_table_reader *r, const struct tw_csv_
 static inline enum tw_status take(struct tw_table_reader *r, const struct tw_csv_field *f)
 {
 	const uint32_t to = r->to[r->csv.column - 1];
+	enum tw_status st = TW_OK;
 
-	if (to < r->raws && tw_field_number(f, &r->row[to]))
+	if (to < r->raws && tw_field_number(f, &r->row[to]) && r->csv.column != r->key_column)
 		return TW_OK;
-	return take_other(r, f, to);
+	if (r->csv.column == r->weight_column)
+		return take_weight(r, f);
+	if (r->csv.column == r->key_column)
+		st = take_key(r, f);
+	return st == TW_OK ? take_other(r, f, to) : st;
 }
 
 static inline void end_row(struct tw_table_reader *r)
@@ -571,6 +626,7 @@ static enum tw_status read_with_scratch(struct tw_table_reader *r, size_t bytes)
 	if (!r->to)
 		return tw_data_keep_no_memory(r->why, r->csv.name, room);
 	r->which = r->to + r->columns;
+	tw_words_init(&r->groups, heap, TW_WORDS_MOST);
 	for (uint32_t k = 0; k < r->columns; k++)
 		r->to[k] = TW_TO_NOTHING;
 	st = read_all(r, bytes);
@@ -578,6 +634,7 @@ static enum tw_status read_with_scratch(struct tw_table_reader *r, size_t bytes)
 		st = keep_words(r);
 	for (uint32_t k = 0; r->word && k < r->d->columns->count; k++)
 		tw_words_release(&r->word[k]);
+	tw_words_release(&r->groups);
 	heap->put(heap, r->word);
 	heap->put(heap, r->slot);
 	heap->put(heap, r->row);
@@ -621,7 +678,9 @@ enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, siz
 		.value = r.value,
 		.label = r.class,
 		.target = r.target,
+		.weight = r.weight,
 	};
+	out->key = r.key;
 	out->known = r.known;
 	out->numbered = st == TW_OK && out->numbered && r.rows > 1 && !second_counts(&r);
 	return st;

@@ -28,7 +28,10 @@ struct tw_table_wishes {
 	enum tw_task task;
 	const char *columns; /* to read; "all" */
 	const char *drop, *categories, *numbers;
-	uint32_t limit; /* most words of a category */
+	uint32_t limit;     /* most words of a category */
+	const char *weight; /* the column of weights; "": none */
+	enum tw_hold hold;
+	const char *hold_column; /* COLUMN, GROUP, TIME: its column */
 	enum tw_missing missing;
 };
 
@@ -52,6 +55,7 @@ struct tw_table {
 	bool numbered; /* the first row was guessed to be data, and alone counts: 0, 1, 2, ... */
 	const uint8_t *known; /* for each row: its answer is known; NULL: there are none */
 	uint64_t answers;     /* rows whose answer is known */
+	const double *key;    /* TRAIN: what rows are held out by; NULL: nothing */
 	uint64_t dropped;     /* rows that lack a value (missing: drop) */
 	/* SCORE and PREDICT: columns that the model does not know, as printable UTF-8.  Cell k of
 	 * row i is cell[i * extras + k]; it points into `text`. */

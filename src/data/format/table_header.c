@@ -274,25 +274,55 @@ static enum tw_status keep_label_names(struct tw_table_reader *r, const struct t
 	return st;
 }
 
+enum tw_status tw_table_find_roles(struct tw_table_reader *r, const struct tw_csv_field *row)
+{
+	const struct tw_table_wishes *w = r->facts->wishes;
+	const char *at = w->weight;
+	const bool keyed = w->hold >= TW_HOLD_COLUMN && w->hold <= TW_HOLD_TIME;
+	struct tw_csv_field word;
+	enum tw_status st = TW_OK;
+
+	if (tw_list_next(&at, &word))
+		st = tw_table_named(r, "weight", &word, row, &r->weight_column);
+	at = w->hold_column;
+	if (st == TW_OK && keyed != tw_list_next(&at, &word))
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       keyed ? "hold.column: must be given: the column that rows are held "
+				       "out by"
+				     : "hold.column: is valid only with hold.by: column, group or "
+				       "time");
+	if (st == TW_OK && keyed)
+		st = tw_table_named(r, "hold.column", &word, row, &r->key_column);
+	if (st == TW_OK && ((r->weight_column && r->to[r->weight_column - 1] == TW_TO_LABEL) ||
+			    (r->key_column && r->to[r->key_column - 1] == TW_TO_LABEL)))
+		st = tw_fail(r->why, TW_BAD_INPUT, "%s: is the column to predict; name another one",
+			     r->weight_column && r->to[r->weight_column - 1] == TW_TO_LABEL
+				     ? "weight"
+				     : "hold.column");
+	return st;
+}
+
 /* --- files that are matched with it ----------------------------------------------------------- */
 
 /* The names that the file may have: column k of those that are read is number k, the labels come
- * behind. */
+ * behind, and then the columns that are not read. */
 static enum tw_status list_names(struct tw_table_reader *r, struct tw_words *w)
 {
 	const struct tw_names *n = &r->d->names;
 	const struct tw_columns *columns = r->d->columns;
+	const uint32_t labelled = columns->count + columns->labels;
 	uint32_t wanted = 0;
 
-	for (uint32_t k = 0; k < columns->count + columns->labels; k++) {
-		const uint32_t label = k < columns->count ? 0 : k - columns->count;
-		const char *name = k < columns->count    ? columns->column[k].name
-				   : columns->labels > 1 ? n->answer[label]
+	for (uint32_t k = 0; k < labelled + columns->count; k++) {
+		const bool label = k >= columns->count && k < labelled;
+		const struct tw_column *c = &columns->column[label ? 0 : k % labelled];
+		const char *name = !label                ? c->name
+				   : columns->labels > 1 ? n->answer[k - columns->count]
 							 : n->label;
 		const struct tw_csv_field f = { .at = name, .bytes = name ? strlen(name) : 0 };
 		uint32_t number = wanted;
 
-		if (!name || (k < columns->count && !tw_column_is_read(&columns->column[k])))
+		if (!name || (!label && tw_column_is_read(c) != (k < columns->count)))
 			continue;
 		if (tw_words_number(w, &f, &number) != TW_OK)
 			return tw_data_keep_no_memory(r->why, r->csv.name, columns->count);
@@ -442,10 +472,16 @@ struct seen {
 static enum tw_status match_each(struct tw_table_reader *r, struct tw_csv_field *row,
 				 const struct tw_words *w, struct seen *s)
 {
+	const uint32_t wanted = r->reads + r->d->columns->labels;
+
 	for (uint32_t k = 0; k < r->columns; k++) {
 		uint32_t at;
 
-		if (!tw_words_find(w, &row[k], &at)) {
+		const bool known = tw_words_find(w, &row[k], &at);
+
+		if (known && at >= wanted && !tw_table_for_model(r))
+			continue; /* it was not read for the training, either */
+		if (!known || at >= wanted) {
 			r->to[k] = TW_TO_EXTRA;
 			row[r->out->extras++] = row[k]; /* never beyond k */
 			continue;
@@ -610,6 +646,8 @@ enum tw_status tw_table_match(struct tw_table_reader *r, struct tw_csv_field *ro
 		st = settle_header(r, row);
 		if (st == TW_OK && r->out->header)
 			st = check_names(r, row);
+		if (st == TW_OK)
+			st = tw_table_find_roles(r, row);
 		return st == TW_OK && r->out->header ? keep_label_names(r, row) : st;
 	}
 	if (!r->d->columns->named)

@@ -21,18 +21,21 @@ struct tw_table_reader {
 	struct tw_data *d;
 	struct tw_table *out;
 	struct tw_error *why;
-	uint32_t columns;      /* of this file */
-	uint32_t labels;       /* of them, those to predict */
-	uint32_t *to, *which;  /* for each column: where its values go */
-	uint32_t reads;        /* columns of d->columns that are read */
-	uint32_t raws;         /* raw values of a row */
-	uint32_t answers;      /* targets of a row; 1 of a class */
-	uint32_t *slot;        /* for each column of d->columns: its first raw value */
-	struct tw_words *word; /* ... and the words of a category */
-	float *row;            /* the values of the row that is read */
-	bool lacks;            /* this row lacks a value, and is left out */
-	bool unknown;          /* this row lacks an answer */
-	float *value, *target;
+	uint32_t columns;                   /* of this file */
+	uint32_t labels;                    /* of them, those to predict */
+	uint32_t *to, *which;               /* for each column: where its values go */
+	uint32_t reads;                     /* columns of d->columns that are read */
+	uint32_t raws;                      /* raw values of a row */
+	uint32_t answers;                   /* targets of a row; 1 of a class */
+	uint32_t *slot;                     /* for each column of d->columns: its first raw value */
+	struct tw_words *word;              /* ... and the words of a category */
+	float *row;                         /* the values of the row that is read */
+	bool lacks;                         /* this row lacks a value, and is left out */
+	bool unknown;                       /* this row lacks an answer */
+	uint32_t weight_column, key_column; /* TRAIN, from 1; 0: none */
+	float *value, *target, *weight;
+	double *key;
+	struct tw_words groups; /* the words of the column `key` */
 	uint32_t *class;
 	uint8_t *known;
 	uint64_t rows, row_room, values, value_room, cells, cell_room;
@@ -53,6 +56,8 @@ enum tw_status tw_table_match(struct tw_table_reader *r, struct tw_csv_field *ro
 /* TRAIN, after that: look at all rows (the first is `row`) for what the columns are.  Sets
  * d->columns and out->classes.  The text stays as it is. */
 enum tw_status tw_table_find_types(struct tw_table_reader *r, const struct tw_csv_field *row);
+/* TRAIN: the columns of weights and keys; `row` are the names in the header. */
+enum tw_status tw_table_find_roles(struct tw_table_reader *r, const struct tw_csv_field *row);
 /* Words of a list "[a, b]", or one: the next of *at, without blanks; false: there is none. */
 bool tw_list_next(const char **at, struct tw_csv_field *out);
 /* The column that a word of a list names, from 1; `row` are the names in the header. */

@@ -236,6 +236,11 @@ static enum tw_status take_wishes(struct survey *s)
 		st = wish_for(s, "numbers", w->numbers, WISH_NUMBER);
 	if (st == TW_OK)
 		st = wish_for(s, "drop", w->drop, WISH_DROP);
+	/* weights, groups and sets are no inputs; a time may be one */
+	if (st == TW_OK && s->r->weight_column)
+		s->look[s->r->weight_column - 1].wish = WISH_DROP;
+	if (st == TW_OK && s->r->key_column && w->hold != TW_HOLD_TIME)
+		s->look[s->r->key_column - 1].wish = WISH_DROP;
 	for (uint32_t k = 0; k < s->r->columns; k++)
 		s->look[k].counts = (s->look[k].wish == WISH_LABEL && w->task == TW_TASK_AUTO) ||
 				    s->look[k].wish == WISH_CATEGORY;

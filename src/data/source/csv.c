@@ -9,10 +9,20 @@
 
 struct options {
 	const char *file, *test_file, *label, *separator, *columns, *drop, *categories, *numbers;
-	uint32_t header, task, missing, category_limit;
+	const char *weight, *hold_column;
+	uint32_t header, task, missing, category_limit, hold_by;
 };
 
 static const char *const headers[] = { "auto", "yes", "no", NULL };
+static const char *const holds[] = {
+	[TW_HOLD_RANDOM] = "random",
+	[TW_HOLD_CLASS] = "class",
+	[TW_HOLD_COLUMN] = "column",
+	[TW_HOLD_GROUP] = "group",
+	[TW_HOLD_TIME] = "time",
+	[TW_HOLD_FILE] = "file",
+	NULL,
+};
 static const char *const tasks[] = { "auto", "classes", "values", NULL };
 
 static const struct tw_option rows[] = {
@@ -48,6 +58,16 @@ static const struct tw_option rows[] = {
 			 "what a missing number becomes: the mean or median of the training set, "
 			 "0, or the mean with another input that is 1 (indicator); or the row is "
 			 "left out (drop), or the table refused"),
+	TW_OPTION(struct options, weight, TW_TEXT, "", NULL, 0, 0,
+		  "a column of weights: how much a training sample counts; divided by their mean "
+		  "over the training set, and no input"),
+	TW_OPTION_CHOICE(struct options, hold_by, "hold.by", "random", holds,
+			 "how validation and test sets are held out: at random; the same share of "
+			 "each class; as a column says (train, validation, test); rows with the "
+			 "same word in a column together (group); the last ones by a column "
+			 "(time); or the test set has a file (test_file)"),
+	TW_OPTION_AS(struct options, hold_column, "hold.column", TW_TEXT, "", NULL, 0, 0,
+		     "the column of hold.by: column, group or time"),
 	TW_OPTION_END,
 };
 
@@ -135,6 +155,8 @@ static enum tw_status read_train(const struct options *o, const struct tw_source
 	if (st == TW_OK)
 		st = tw_table_warn(facts, &table, &words, out, why);
 	facts->classes = table.classes;
+	out->hold = facts->wishes->hold;
+	out->hold_key = table.key;
 	if (st == TW_OK && table.classes)
 		st = rank_labels(&words, out, why);
 	else if (st == TW_OK)
@@ -182,6 +204,9 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 		.numbers = o->numbers,
 		.limit = o->category_limit,
 		.missing = (enum tw_missing)o->missing,
+		.weight = o->weight,
+		.hold = (enum tw_hold)o->hold_by,
+		.hold_column = o->hold_column,
 	};
 	struct tw_table_facts facts = {
 		.header = (enum tw_header)o->header,
@@ -194,11 +219,17 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 
 	if (!o->file || !o->file[0])
 		return tw_fail(why, TW_BAD_INPUT, "file: must be given: a CSV file");
+	if (o->hold_by == TW_HOLD_FILE && !(o->test_file && o->test_file[0]))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "hold.by: file needs a file of test samples; give test_file");
 	st = tw_separator_parse(o->separator, &facts.separator, why);
 	if (st != TW_OK)
 		return st;
 	out->kind = TW_VALUE_F32;
 	st = read_train(o, site, &facts, out, why);
+	if (st == TW_OK && o->hold_by == TW_HOLD_CLASS && !out->classes)
+		st = tw_fail(why, TW_BAD_INPUT,
+			     "hold.by: class needs classes, and %.200s predicts values", o->file);
 	if (st == TW_OK && o->test_file && o->test_file[0])
 		st = read_test(o, site, &facts, out, why);
 	if (st != TW_OK)
@@ -212,6 +243,11 @@ const struct tw_source tw_source_csv = {
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.files = (const struct tw_source_file[]){ { ".csv" }, { ".tsv", "separator: tab" }, { 0 } },
+	.usual = "model:    {name: mlp, hidden: [64, 64]}   # two hidden layers\n"
+		 "train:    {epochs: 60, evaluate: 10}\n"
+		 "update:   {rule: adamw, rate: 0.002, schedule: {kind: cosine}}\n"
+		 "cluster:  {workers: 1}                    # one thread; more divide each epoch\n",
+	.usual_data = "batch: 32, validation: 0.15, evaluate: validation",
 	.splits = true,
 	.test_option = "test_file",
 	.open = open_files,

@@ -94,7 +94,8 @@ static const struct tw_op_sample samples[] = {
 
 static const struct tw_op rescale_op = {
 	.name = "rescale",
-	.help = "multiplies each value by a number and adds another: outputs in the units of scaled "
+	.help = "multiplies each value by a number and adds another: outputs in the units of "
+		"scaled "
 		"targets",
 	.traits = TW_OP_RESCALES,
 	.ins = 1,

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weights.c - how much each training sample counts: by a column of the table, by its class. */
+#include "data/data.h"
+#include "data/data_memory.h"
+
+/* What a sample of each class weighs, so that all classes weigh the same. */
+static enum tw_status balance(const struct tw_data *d, double *weight, struct tw_error *why)
+{
+	const struct tw_samples *s = &d->train;
+	double *sum = tw_heap_zeros(d->heap, d->classes * sizeof *sum);
+
+	if (!sum)
+		return tw_data_keep_no_memory(why, "class_weights", d->classes * sizeof *sum);
+	for (uint64_t i = 0; i < s->count; i++)
+		sum[s->label[i]] += weight[i];
+	for (uint64_t i = 0; i < s->count; i++)
+		if (sum[s->label[i]] > 0)
+			weight[i] /= sum[s->label[i]];
+	d->heap->put(d->heap, sum);
+	return TW_OK;
+}
+
+enum tw_status tw_data_weigh(struct tw_data *d, bool balanced, struct tw_error *why)
+{
+	const uint64_t n = d->train.count;
+	double *weight, mean = 0;
+	void *room = NULL;
+	enum tw_status st;
+
+	if (!balanced && !d->train.weight)
+		return TW_OK;
+	weight = d->heap->get(d->heap, n * sizeof *weight);
+	if (!weight)
+		return tw_data_keep_no_memory(why, "weights", n * sizeof *weight);
+	for (uint64_t i = 0; i < n; i++)
+		weight[i] = d->train.weight ? (double)d->train.weight[i] : 1;
+	st = balanced ? balance(d, weight, why) : TW_OK;
+	for (uint64_t i = 0; i < n; i++)
+		mean += weight[i] / (double)n;
+	if (st == TW_OK && !(mean > 0))
+		st = tw_fail(why, TW_BAD_INPUT,
+			     "weight: all samples of the training set weigh nothing; at least one "
+			     "weight must be above 0");
+	if (st == TW_OK)
+		st = tw_data_keep_room(d, n, sizeof(float), &room, why);
+	for (uint64_t i = 0; st == TW_OK && i < n; i++)
+		((float *)room)[i] = (float)(weight[i] / mean);
+	d->weight = room;
+	d->heap->put(d->heap, weight);
+	return st;
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""tables.py - what `thalweg init` writes, against scikit-learn on ten tables that nobody here wrote.
+
+Six tables are bundled with scikit-learn, four are drawn by its generators; into four of the ten
+words, dates and missing values are put.  For ten splits of each, `thalweg init` and `train` get the
+training rows, and `predict` the test rows without their answers.  The measure is the balanced
+accuracy of classes and R2 of values.  It must reach the better one of scikit-learn's MLP and its
+linear model, both behind the same ColumnTransformer, minus one standard error of the paired
+differences.
+
+    tables.py THALWEG [TABLE...]      all tables, or those that are named
+"""
+import csv
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+
+try:
+    import numpy as np
+    from sklearn import datasets
+    from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.metrics import balanced_accuracy_score, r2_score
+    from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+except ImportError:
+    print("tables.py: skipped: scikit-learn is not installed")
+    sys.exit(77)
+
+SPLITS = 10
+
+
+class Table:
+    """Columns of cells as text ("" is missing), and the answers."""
+
+    def __init__(self, name, x, y, classes):
+        self.name, self.classes = name, classes
+        self.cells = [["%.9g" % v for v in column] for column in np.asarray(x).T]
+        self.words = [False] * len(self.cells)
+        self.y = [("k%d" % v if classes else "%.9g" % v) for v in y]
+
+    def mess(self, seed):
+        """Two columns become words by their quartiles, and values go missing in three."""
+        draw = np.random.RandomState(seed)
+        for k in (0, 2):
+            v = np.array([float(c) for c in self.cells[k]])
+            at = np.searchsorted(np.quantile(v, [0.25, 0.5, 0.75]), v)
+            self.cells[k] = [["low", "middling", "high", "very high"][i] for i in at]
+            self.words[k] = True
+        for k in (1, 2, 3):
+            for i in np.nonzero(draw.rand(len(self.y)) < 0.1)[0]:
+                self.cells[k][i] = ""
+        return self
+
+    def write(self, path, rows, answers):
+        with open(path, "w", newline="") as f:
+            w = csv.writer(f)
+            w.writerow(["c%d" % k for k in range(len(self.cells))] + (["answer"] if answers else []))
+            for i in rows:
+                w.writerow([c[i] for c in self.cells] + ([self.y[i]] if answers else []))
+
+    def frame(self, rows):
+        out = np.empty((len(rows), len(self.cells)), dtype=object)
+        for k, column in enumerate(self.cells):
+            for n, i in enumerate(rows):
+                cell = column[i]
+                out[n, k] = (cell or "(none)") if self.words[k] else float(cell) if cell else np.nan
+        return out
+
+    def answers(self, rows):
+        return np.array([self.y[i] if self.classes else float(self.y[i]) for i in rows])
+
+
+def tables():
+    iris, wine = datasets.load_iris(), datasets.load_wine()
+    cancer, digits = datasets.load_breast_cancer(), datasets.load_digits()
+    diabetes, linnerud = datasets.load_diabetes(), datasets.load_diabetes(scaled=False)
+    five = datasets.make_classification(1000, 20, n_informative=8, n_classes=5, random_state=5)
+    rare = datasets.make_classification(1500, 12, n_informative=6, weights=[0.9], random_state=6)
+    friedman = datasets.make_friedman1(800, noise=1.0, random_state=7)
+    straight = datasets.make_regression(600, 15, n_informative=8, noise=20, random_state=8)
+    return [
+        Table("iris", iris.data, iris.target, True),
+        Table("wine", wine.data, wine.target, True),
+        Table("cancer", cancer.data, cancer.target, True).mess(1),
+        Table("digits", digits.data, digits.target, True),
+        Table("five", *five, True),
+        Table("rare", *rare, True).mess(2),
+        Table("diabetes", diabetes.data, diabetes.target, False),
+        Table("diabetes-raw", linnerud.data, linnerud.target, False).mess(3),
+        Table("friedman", *friedman, False).mess(4),
+        Table("straight", *straight, False),
+    ]
+
+
+def score(table, truth, predicted):
+    if table.classes:
+        return balanced_accuracy_score(truth, predicted)
+    return r2_score(truth, np.array(predicted, dtype=float))
+
+
+def theirs(table, train, test):
+    """The better one of an MLP and a linear model, by each of them."""
+    words = [k for k, w in enumerate(table.words) if w]
+    numbers = [k for k, w in enumerate(table.words) if not w]
+
+    def columns():
+        return ColumnTransformer([
+            ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), numbers),
+            ("words", OneHotEncoder(handle_unknown="ignore"), words),
+        ], sparse_threshold=0)
+
+    x, y, z = table.frame(train), table.answers(train), table.frame(test)
+    if table.classes:
+        models = [MLPClassifier(random_state=1), LogisticRegression(max_iter=1000)]
+    else:
+        models = [TransformedTargetRegressor(MLPRegressor(random_state=1), transformer=StandardScaler()),
+                  Ridge()]
+    out = []
+    for model in models:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out.append(score(table, table.answers(test), make_pipeline(columns(), model).fit(x, y).predict(z)))
+    return out
+
+
+def run(*words, cwd):
+    done = subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit("tables.py: %s: %s" % (" ".join(words), done.stderr))
+    return done.stdout
+
+
+def ours(thalweg, table, train, test, more=()):
+    with tempfile.TemporaryDirectory() as folder:
+        table.write(os.path.join(folder, "t.csv"), train, True)
+        table.write(os.path.join(folder, "new.csv"), test, False)
+        run(thalweg, "init", "t.csv", "--label", "answer", cwd=folder)
+        # the test rows are another file, so none of these are held out for a test
+        run(thalweg, "train", "t.yaml", "-q", "--set", "data.test=0", *more, cwd=folder)
+        rows = csv.DictReader(run(thalweg, "predict", "runs/t", "--data", "new.csv", "-q", cwd=folder)
+                              .splitlines())
+        return score(table, table.answers(test), [row["predicted"] for row in rows])
+
+
+def splits(table):
+    # the rows that are to be trained on and those that are not, ten times
+    kind = StratifiedShuffleSplit if table.classes else ShuffleSplit
+    n = len(table.y)
+    return list(kind(SPLITS, test_size=0.25, random_state=1).split(np.zeros(n), table.y))
+
+
+def main(thalweg, names):
+    missed = 0
+    print("%-14s %8s %8s %8s %10s" % ("table", "thalweg", "MLP", "linear", "margin"))
+    for table in tables():
+        if names and table.name not in names:
+            continue
+        we, they = [], []
+        for train, test in splits(table):
+            we.append(ours(thalweg, table, train, test))
+            they.append(theirs(table, train, test))
+        we, they = np.array(we), np.array(they)
+        best = they[:, they.mean(axis=0).argmax()]
+        away = we - best
+        margin = away.mean() + away.std(ddof=1) / math.sqrt(len(away))
+        missed += margin < 0
+        print("%-14s %8.4f %8.4f %8.4f %+10.4f%s" % (table.name, we.mean(), *they.mean(axis=0), margin,
+                                                     "" if margin >= 0 else "  missed"), flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2:]))
