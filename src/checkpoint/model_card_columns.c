@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_card_columns.c - the columns of a table in a model card: written, copied, read.
  *
- * What was read is hostile: places, words and numbers are checked, and the columns must make as many
- * inputs as the network has. */
+ * What was read is hostile: places, words and numbers are checked, and the columns must make as
+ * many inputs as the network has. */
 #include "checkpoint/model_card_columns.h"
 
 #include "data/format/csv.h"

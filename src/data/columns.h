@@ -4,7 +4,8 @@
  * A reader leaves one float for a number or a category (the number of its word, NAN: missing, -1: a
  * word that is not known) and several for a date.  These are the *raw* values.  The inputs are made
  * of them after the split, by what the training set says: means of missing values, the words that
- * have an input.  A model card keeps all of it, so that other rows become inputs in the same way. */
+ * have an input.  A model card keeps all of it, so that other rows become inputs in the same
+ * way. */
 #ifndef TW_DATA_COLUMNS_H
 #define TW_DATA_COLUMNS_H
 

@@ -56,16 +56,16 @@ struct tw_data {
 	struct tw_samples train, test, validation; /* count 0: there are none */
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
-	/* What target k is of a network's output, where the network predicts scaled targets: output *
-	 * target_scale[k] + target_shift[k].  NULL: they are not scaled. */
+	/* Where a network predicts scaled targets, target k is its output * target_scale[k] +
+	 * target_shift[k].  NULL: they are not scaled. */
 	const float *target_scale, *target_shift;
 	const float *weight;  /* of each training sample, 1 on the average; NULL: all are 1 */
 	const uint8_t *as_is; /* features that are 1 here are not scaled; NULL: all are */
 	/* Of a table: what its columns are.  Between the source and tw_columns_fit the values are
 	 * raw (data/columns.h).  NULL: it is none, or was not read from there. */
 	struct tw_columns *columns;
-	/* How the split is made, and what it is made by: a number for each row of the source.  COLUMN:
-	 * enum tw_data_set; GROUP: number of its word; TIME: later is more. */
+	/* How the split is made, and what it is made by: a number for each row of the source.
+	 * COLUMN: enum tw_data_set; GROUP: number of its word; TIME: later is more. */
 	enum tw_hold hold;
 	const double *hold_key;
 	const struct tw_warnings *notes; /* what was decided without being asked; as `warnings` */
@@ -115,8 +115,9 @@ struct tw_source {
 	/* Files that it reads, for people who name one in place of a job; the first option without
 	 * a default takes it.  suffix NULL at the end; NULL: none. */
 	const struct tw_source_file *files;
-	/* What a job with such samples trains if it names no model: sections of a job, one to a line
-	 * with a comment, without `data`; and the fields of that.  NULL: a model must be named. */
+	/* What a job with such samples trains if it names no model: sections of a job, one to a
+	 * line with a comment, without `data`; and the fields of that.  NULL: a model must be
+	 * named. */
 	const char *usual, *usual_data;
 	bool drawn; /* it draws its samples itself, and needs no files */
 	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.

@@ -29,7 +29,7 @@ struct tw_reading {
 /* In this order (overrides.c, variants.c, values.c): */
 enum tw_status tw_read_outside(struct tw_reading *r, const struct tw_job_text *from);
 enum tw_status tw_read_sections(struct tw_reading *r); /* no section is unknown */
-enum tw_status tw_read_usual(struct tw_reading *r); /* of a job that names no model */
+enum tw_status tw_read_usual(struct tw_reading *r);    /* of a job that names no model */
 enum tw_status tw_read_standard(struct tw_reading *r);
 enum tw_status tw_read_preset(struct tw_reading *r);
 /* Choose the variants, and bring in the rows with their defaults. */

@@ -93,8 +93,8 @@ static void wrong_requests_are_refused(void **state)
 				     "resume: `thalweg train job.yaml`" },
 		{ "resume examples", "`thalweg train JOB --run examples`" },
 		{ "examples", "`thalweg inspect examples` shows the run of a directory" },
-		{ "x.csv", "it is a file of data, not a job; write a job with `data: {source: csv, "
-			   "file: x.csv}`" },
+		{ "x.csv", "it is a file of data, not a job; `thalweg init x.csv --label COLUMN` "
+			   "writes a job" },
 		{ "train a.yaml --lr 0.1", "there is no flag --lr of train; the learning rate is "
 					   "--set update.rate=0.1" },
 		{ "train a.yaml --epochs=3",

@@ -236,15 +236,18 @@ static void files_are_known(void **state)
 	static const struct {
 		const char *path, *says;
 	} rows[] = {
-		{ "my/x.csv", "`data: {source: csv, file: my/x.csv}`" },
-		{ "x.CSV.gz", "`data: {source: csv, file: x.CSV.gz}`" },
-		{ "x.tsv", "`data: {source: csv, file: x.tsv, separator: tab}`" },
 		{ "x.npy", "`data: {source: npy, x: x.npy, y: FILE}`" },
 		{ "train-images-idx3-ubyte.gz",
 		  "`data: {source: idx, images: train-images-idx3-ubyte.gz, labels: FILE}`" },
 	};
-	char hint[450];
+	static const char *const tables[] = { "my/x.csv", "x.CSV.gz", "x.tsv" };
+	char hint[450], command[80];
 
+	for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++) {
+		snprintf(command, sizeof command, "`thalweg init %s --label COLUMN`", tables[k]);
+		assert_true(tw_hint_file(tables[k], hint, sizeof hint));
+		assert_non_null(strstr(hint, command));
+	}
 	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
 		assert_true(tw_hint_file(rows[k].path, hint, sizeof hint));
 		assert_non_null(strstr(hint, rows[k].says));
@@ -268,8 +271,8 @@ static void data_in_place_of_a_job(void **state)
 					  TW_WORLD_SIM, &job, &why),
 			 TW_BAD_INPUT);
 	assert_string_equal(why.text,
-			    "x.csv: is a file of data, not a job; write a job with `data: {source: "
-			    "csv, file: x.csv}` and a model such as `model: mlp`, and train that");
+			    "x.csv: is a file of data, not a job; `thalweg init x.csv --label "
+			    "COLUMN` writes a job that predicts that column");
 	why = (struct tw_error){ 0 };
 	assert_int_equal(tw_job_read_text("x.npy", binary, sizeof binary - 1, NULL, 0, NULL,
 					  TW_WORLD_SIM, &job, &why),

@@ -61,8 +61,8 @@ const struct tw_verb tw_verb_init = {
 	.about =
 		"Looks at a CSV file, and writes a job that predicts one of its columns: what the\n"
 		"columns are found to be, and a network, a rule and a schedule that suit most\n"
-		"tables.  Change it as you like.  A job with nothing but `data: {source: csv,\n"
-		"file: FILE, label: COLUMN}` trains the same.\n",
+		"tables.  Change it as you like.  A job that names the file and the\n"
+		"column in its section data, and nothing else, trains the same.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct init_flags),
