@@ -141,6 +141,12 @@ static enum tw_status write_all(const struct tw_card *c, const struct tw_graph *
 		"#define MODEL_INPUTS %zu\n#define MODEL_OUTPUTS %zu\n#define MODEL_VALUES %zu\n",
 		inputs, outputs, c->task == TW_CARD_CLASSES ? (size_t)d->classes : outputs);
 	fprintf(out, "#define RUN %zu /* inputs that share a scale and a shift */\n\n", c->run);
+	if (d->columns)
+		fputs("/* Inputs, not cells of the table: \"colour=red\" is 1 where the cell is "
+		      "red, "
+		      "else 0, and\n"
+		      " * a missing cell has the value that the model card has. */\n",
+		      out);
 	write_names("model_inputs", d->names.column, d->features, out);
 	write_names("model_classes", c->task == TW_CARD_CLASSES ? d->names.answer : NULL,
 		    d->classes, out);

@@ -86,6 +86,15 @@ static void rescale_torch(const void *options, const struct tw_shape *in, char t
 		snprintf(text, TW_TORCH_ROOM, "Rescale(%.80s, %.80s)", by, plus);
 }
 
+static void rescale_c(const struct tw_op_site *site, FILE *out)
+{
+	const struct tw_rescale_options *o = site->options;
+
+	for (size_t k = 0; k < o->by.count; k++)
+		fprintf(out, "\ty[%zu] = (float)(x[%zu] * %.9g + %.9g);\n", k, k,
+			(double)(float)o->by.at[k], (double)(float)o->plus.at[k]);
+}
+
 static const struct tw_op_sample samples[] = {
 	{ "[2.5] [-3]", { 1, { 1 } } },
 	{ "[0.5,40,3] plus [1,0,1000]", { 1, { 3 } } },
@@ -95,8 +104,7 @@ static const struct tw_op_sample samples[] = {
 static const struct tw_op rescale_op = {
 	.name = "rescale",
 	.help = "multiplies each value by a number and adds another: outputs in the units of "
-		"scaled "
-		"targets",
+		"scaled targets",
 	.traits = TW_OP_RESCALES,
 	.ins = 1,
 	.positional = 2,
@@ -107,6 +115,7 @@ static const struct tw_op rescale_op = {
 	.forward = rescale_forward,
 	.backward = rescale_backward,
 	.reference = rescale_reference,
+	.c = rescale_c,
 	.torch = rescale_torch,
 	.torch_class = "class Rescale(nn.Module):  # outputs in the units of the targets\n"
 		       "    def __init__(self, by, plus):\n"
