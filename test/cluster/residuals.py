@@ -53,7 +53,7 @@ class Books(Cluster):
     def __init__(self, name, strategy, epochs, servers=1, workers=2, same=False):
         super().__init__(name, strategy, epochs, servers=servers, size=ROWS, batch=BATCH, job=f"""\
 data: {{source: csv, file: x.csv, test_file: one.csv, label: y, task: values, batch: {BATCH},
-       normalise: none}}
+       normalise: none, normalise_targets: none}}
 model: {{init: zeros, layers: [linear 1]}}
 train: {{epochs: {epochs}, seed: 1, evaluate: 0}}
 update: {{rule: sgd, rate: {RATE!r}}}
