@@ -240,6 +240,7 @@ def values(folder):
     train(folder, data, "linear 1", "mean-squared")
     out, lines, shown = score(folder)
     check_values(out, lines, ["y"])
+    data = data.replace("label: y", "label: y, normalise_targets: none")
     train(folder, data, "linear 1, scale 0.001", "mean-squared", epochs=1, rate=0.001)
     out, lines, shown = score(folder)
     check_values(out, lines, ["y"])
