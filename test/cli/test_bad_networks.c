@@ -159,9 +159,9 @@ static void damaged_csv(void **state)
 	static const struct wrong list[] = {
 		{ "data: {source: csv, file: ragged.csv, batch: 1}\n" ANY_MODEL,
 		  { "job.yaml:1: data", "ragged.csv:4: has 2 columns", "first row has 3" } },
-		{ "data: {source: csv, file: nan.csv, batch: 1}\n" ANY_MODEL,
+		{ "data: {source: csv, file: nan.csv, missing: refuse, batch: 1}\n" ANY_MODEL,
 		  { "job.yaml:1: data", "nan.csv:3: column 2 (b): 'nan' is not accepted",
-		    "a finite number is needed" } },
+		    "missing values are refused here" } },
 		{ "data: {source: csv, file: word.csv, batch: 1}\n" ANY_MODEL,
 		  { "job.yaml:1: data", "word.csv:3: column 1", "'three'" } },
 	};
