@@ -728,7 +728,6 @@ static enum tw_status warn_targets(struct tw_job *job, const struct tw_data *d)
 {
 	struct tw_target_scale s;
 	const char *name = "";
-	double unit;
 
 	if (d->target_scale || !tw_data_targets_are_far(d, &s))
 		return TW_OK;
@@ -736,13 +735,12 @@ static enum tw_status warn_targets(struct tw_job *job, const struct tw_data *d)
 		name = d->names.answer[s.target];
 	else if (d->names.label)
 		name = d->names.label;
-	unit = pow(10, round(log10(s.deviation > 0 ? s.deviation : fabs(s.mean))));
 	return tw_job_warn(
 		job,
 		"data: the target%s%s has mean %.3g and deviation %.3g, far from 0 and 1, "
 		"so the loss is far from its usual size and usual rates may diverge; "
-		"write (value - %.3g) / %g into the data instead",
-		*name ? " " : "", name, s.mean, s.deviation, s.mean, unit);
+		"data.normalise_targets: standard scales it for the network",
+		*name ? " " : "", name, s.mean, s.deviation);
 }
 
 /* What is odd about the data, and about rates for it.  It is said where the data was read: those

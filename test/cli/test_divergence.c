@@ -206,16 +206,18 @@ static void targets_of_another_scale_are_named(void **state)
 			50000 + 30000 * (k % 7) - 500 * (k % 50));
 	fclose(f);
 	file = put_job(
-		"data: {source: csv, file: prices.csv, label: price, task: values, batch: 4}\n"
+		"data: {source: csv, file: prices.csv, label: price, task: values, batch: 4,\n"
+		"       normalise_targets: none}\n"
 		"model: {layers: [linear 8, relu, linear 1]}\nloss: mean-squared\n"
 		"train: {epochs: 20, seed: 1}\nupdate: {rate: 0.1}\n"
 		"cluster: {workers: 2}\n");
 	s = thalweg(NULL, "train %s --run %s/prices", file, scratch());
 	expect(s, 1);
 	has(s->err, "the target price has mean 1.2");
-	has(s->err, "into the data instead");
+	has(s->err, "data.normalise_targets: standard scales it for the network");
 	has(s->err, "training diverged after");
-	has(s->err, "; scale the targets to about 0 and 1 in the data (mean 1.2");
+	has(s->err, "; or start another run with data.normalise_targets: standard, since the "
+		    "targets have mean 1.2");
 	has(s->err, "; or start another run with update.rule: adagrad, adam, ");
 	/* and classes are none of this */
 	s = thalweg(at_once, "train - --run %s/classes", scratch());
