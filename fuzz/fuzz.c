@@ -2,7 +2,9 @@
 /* fuzz.c - what the fuzzers share: a heap with bounds, input taken apart, files in memory. */
 #include "fuzz.h"
 
+#include "data/columns.h"
 #include "data/data.h"
+#include "data/format/csv.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -131,7 +133,8 @@ void tw_fuzz_check(const struct tw_data *d)
 {
 	check_names(d->names.column, d->features);
 	check_names(d->names.answer, d->classes ? d->classes : d->targets);
-	MUST(d->names.place <= d->features + 1);
+	/* of the file, whose columns need not all be inputs */
+	MUST(d->names.place <= (d->columns ? d->columns->all : TW_WORDS_MOST));
 	for (unsigned k = 0; d->warnings && k < d->warnings->count; k++)
 		MUST(d->warnings->text[k][0] && !strchr(d->warnings->text[k], '\n'));
 	MUST(d->features > 0 && d->rank >= 1 && d->rank <= TW_DATA_RANK);

@@ -156,11 +156,14 @@ static enum tw_status renumber(struct tw_data *d, const char *const *before, uin
 		now[k] = tw_words_find(&left, &f, &number) ? (float)number : -1;
 	}
 	for (size_t s = 0; st == TW_OK && s < 3; s++) {
-		float *v = (float *)sets[s]->value + at; /* ours: nobody has seen it yet */
+		float *value = (float *)sets[s]->value; /* ours: nobody has seen it yet */
 
-		for (uint64_t i = 0; i < sets[s]->count; i++, v += d->features)
+		for (uint64_t i = 0; i < sets[s]->count; i++) {
+			float *v = &value[i * d->features + at];
+
 			if (*v >= 0)
 				*v = now[(uint32_t)*v];
+		}
 	}
 	tw_words_release(&left);
 	heap->put(heap, now);
