@@ -80,6 +80,7 @@ void tw_network_fill_test(const struct network *n, const struct part *p,
 	const struct tw_batch batch = { set, b->index, count, from };
 	const bool begins = tw_part_begins(p), ends = tw_part_ends(n, p);
 
+	b->weighs = false;
 	for (uint32_t k = 0; (begins || ends) && k < count; k++)
 		b->index[k] = from + k;
 	if (begins)

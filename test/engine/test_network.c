@@ -4,6 +4,7 @@
 /* labels: threads */
 #include "engine/network.h"
 #include "base/refusing.h"
+#include "data/data_memory.h"
 #include "model/model.h"
 
 #include <pthread.h>
@@ -26,7 +27,8 @@ struct net {
 	size_t layers;
 	uint32_t shift, prefetch, most;
 	double noise;
-	bool own; /* predicts its input */
+	bool own;   /* predicts its input */
+	bool heavy; /* samples have weights (put_weights) */
 };
 static const struct net nets[] = {
 	{ dense, sizeof dense / sizeof *dense, 0, 0, 0 },
@@ -57,6 +59,25 @@ static enum tw_status open_data(struct tw_heap *heap, const struct tw_data_optio
 	return st;
 }
 
+static float weight_of(uint64_t sample)
+{
+	return (float)(sample * 7 % 5) / 2; /* some weigh nothing */
+}
+
+/* As if a source had them; they are d's. */
+static void put_weights(struct tw_data *d)
+{
+	float *weight;
+	void *room = NULL;
+	struct tw_error why;
+
+	assert_int_equal(tw_data_keep_room(d, d->train.count, sizeof *weight, &room, &why), TW_OK);
+	weight = room;
+	for (uint64_t i = 0; i < d->train.count; i++)
+		weight[i] = weight_of(i);
+	d->weight = weight;
+}
+
 static enum tw_status open_net(struct tw_heap *heap, const struct net *net, struct tw_engine **out)
 {
 	struct tw_layer layer[20] = { 0 };
@@ -76,6 +97,8 @@ static enum tw_status open_net(struct tw_heap *heap, const struct net *net, stru
 	st = open_data(heap, &f.options, &f.data);
 	if (st != TW_OK)
 		return st;
+	if (net->heavy)
+		put_weights(f.data);
 	site.in = (struct tw_shape){ 3, { f.data->shape[0], f.data->shape[1], f.data->shape[2] } };
 	site.classes = net->own ? 0 : f.data->classes;
 	site.targets = net->own ? (uint32_t)f.data->features : 0;
@@ -226,6 +249,48 @@ static void a_batch_is_the_mean_of_its_samples(void **state)
 	free(sum);
 	put(w), put(a), put(b), put(scratch);
 	e->class->close(e);
+}
+
+/* A sample's gradient counts as often as its weight says; its loss counts once.  The losses are
+ * one for classes and one for values. */
+static void weights_multiply_gradients(void **state)
+{
+	for (int own = 0; own < 2; own++) {
+		static const char *const values[] = { "linear 20", "relu", "linear 784" };
+		struct net net = own ? (struct net){ values, 3, .own = true } : nets[0];
+		struct tw_engine *plain = opened(&net), *heavy;
+		const size_t all = plain->trainable;
+		float *w = first_values(plain), *a = vector(plain), *b = vector(plain);
+		double *sum = calloc(all, sizeof *sum), length = 0, off = 0;
+		void *scratch = room_for(plain), *other;
+		struct tw_score once, weighed;
+
+		(void)state;
+		net.heavy = true;
+		heavy = opened(&net);
+		other = room_for(heavy);
+		assert_int_equal(heavy->trainable, all);
+		for (uint32_t k = 0; k < BATCH; k++) {
+			const float by = weight_of(tw_order_sample(&plain->order, 36 + k));
+
+			gradient(plain, scratch, w, 36 + k, 1, b);
+			for (size_t i = 0; i < all; i++)
+				sum[i] += (double)by * (double)b[i] / BATCH;
+		}
+		once = gradient(plain, scratch, w, 36, BATCH, b);
+		weighed = gradient(heavy, other, w, 36, BATCH, a);
+		for (size_t i = 0; i < all; i++) {
+			length += sum[i] * sum[i];
+			off += (sum[i] - (double)a[i]) * (sum[i] - (double)a[i]);
+		}
+		assert_true(length > 0 && off <= 1e-11 * length);
+		assert_memory_not_equal(a, b, all * sizeof *a);
+		assert_true(once.loss == weighed.loss);
+		free(sum);
+		put(w), put(a), put(b), put(scratch), put(other);
+		plain->class->close(plain);
+		heavy->class->close(heavy);
+	}
 }
 
 struct asker {
@@ -455,6 +520,7 @@ int main(void)
 		cmocka_unit_test(pieces_do_not_matter),
 		cmocka_unit_test(sizes_are_made_when_met),
 		cmocka_unit_test(a_batch_is_the_mean_of_its_samples),
+		cmocka_unit_test(weights_multiply_gradients),
 		cmocka_unit_test(threads_do_not_matter),
 		cmocka_unit_test(noise_is_not_to_be_predicted),
 		cmocka_unit_test(evaluation_adds_up),
