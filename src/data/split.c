@@ -133,21 +133,32 @@ static enum tw_status by_class(struct tw_data *d, const struct tw_data_options *
 	return st;
 }
 
+/* More than there are rows, maybe: rows that were dropped had groups, too. */
+static uint64_t groups_of(const struct tw_data *d)
+{
+	uint64_t groups = 0;
+
+	for (uint64_t i = 0; i < d->train.count; i++)
+		if ((uint64_t)d->hold_key[i] >= groups)
+			groups = (uint64_t)d->hold_key[i] + 1;
+	return groups;
+}
+
 /* Whole groups, in the order of the first place of each, until enough is held out. */
 static enum tw_status by_group(struct tw_data *d, const struct counts *want, uint64_t seed,
 			       uint8_t *fate, struct tw_error *why)
 {
-	const uint64_t n = d->train.count;
+	const uint64_t n = d->train.count, groups = groups_of(d);
 	uint64_t *row = NULL, *size, held = 0;
 	uint8_t *group;
 	enum tw_status st = in_order(d, seed, n, &row, why);
 
 	if (st != TW_OK)
 		return st;
-	size = tw_heap_zeros(d->heap, n * sizeof *size);
-	group = tw_heap_zeros(d->heap, n);
+	size = tw_heap_zeros(d->heap, groups * sizeof *size);
+	group = tw_heap_zeros(d->heap, groups);
 	if (!size || !group)
-		st = tw_data_keep_no_memory(why, "data", n * sizeof *size);
+		st = tw_data_keep_no_memory(why, "data", groups * sizeof *size);
 	for (uint64_t i = 0; st == TW_OK && i < n; i++)
 		size[(uint64_t)d->hold_key[i]]++;
 	for (uint64_t i = 0; st == TW_OK && i < n; i++) {

@@ -473,6 +473,27 @@ static void held_out_by_class_group_time_and_column(void **state)
 	tw_data_close(d);
 }
 
+/* Rows that are dropped have groups, too, so that there are more groups than rows. */
+static void groups_of_dropped_rows(void **state)
+{
+	char text[8000], *p = text;
+	struct tw_data *d;
+
+	p += sprintf(p, "x,who,y\n");
+	for (int i = 0; i < 200; i++)
+		p += sprintf(p, ",p%d,%d\n", i, i % 2);
+	for (int i = 0; i < 12; i++)
+		p += sprintf(p, "%d.5,q%d,%d\n", i, i % 4, i % 2);
+	put("dropped.csv", text, (size_t)(p - text));
+	d = kit_must_open("csv", SETS("file=dropped.csv", "missing=drop", "hold.by=group",
+				      "hold.column=who", "test=0.25", "validation=0"));
+	assert_int_equal(d->train.count, 9);
+	assert_int_equal(d->test.count, 3);
+	for (uint64_t i = 1; i < 3; i++)
+		assert_int_equal(row_number(d, &d->test, i) % 4, row_number(d, &d->test, 0) % 4);
+	tw_data_close(d);
+}
+
 static double mean_weight(const struct tw_data *d, uint32_t label)
 {
 	double sum = 0, n = 0;
@@ -633,6 +654,7 @@ int main(void)
 		cmocka_unit_test(dates_in_two_ways_are_said),
 		cmocka_unit_test(names_stay_different),
 		cmocka_unit_test(held_out_by_class_group_time_and_column),
+		cmocka_unit_test(groups_of_dropped_rows),
 		cmocka_unit_test(weights_are_1_on_the_average),
 		cmocka_unit_test(holds_and_weights_that_cannot_be),
 		cmocka_unit_test(rows_become_what_the_card_says),
