@@ -413,10 +413,11 @@ static void other_remedies(const struct run *r, char *out, size_t room)
 
 	*out = '\0';
 	if (r->job->data.from && d && !d->target_scale && tw_data_targets_are_far(d, &s))
-		n = (size_t)snprintf(out, room,
-				     "; or start another run with data.normalise_targets: standard, "
-				     "since the targets have mean %.3g and deviation %.3g",
-				     s.mean, s.deviation);
+		n = (size_t)snprintf(
+			out, room,
+			"; or start another run with data.normalise_targets: standard, "
+			"since the targets have mean %.3g and deviation %.3g",
+			s.mean, s.deviation);
 	if (rule && !(rule->traits & TW_RULE_NORMALISES) && !tw_plan_optimises(&r->job->plan))
 		snprintf(out + n, room - n, "; or start another run with update.rule: %s",
 			 tw_suggest(r->job, "[normalising rule]", rules, sizeof rules));
