@@ -263,10 +263,11 @@ struct counts {
 static float *encode_column(const struct tw_column *c, const float *raw, float *x,
 			    struct counts *seen)
 {
-	const bool missing = isnan(*raw);
+	bool missing;
 
 	if (!tw_column_is_read(c))
-		return x;
+		return x; /* it has no raw value: behind the last row there is nothing */
+	missing = isnan(*raw);
 	seen->missing += missing;
 	if (c->type == TW_COLUMN_CATEGORY) {
 		const bool known = *raw >= 0 && *raw < (float)c->words;
