@@ -2,7 +2,7 @@
 /* score.c - a vector of parameters scored on all samples that an engine evaluates. */
 #include "engine/score.h"
 
-#define PORTIONS 16u /* those of a run (node/duty/eval/eval_master.c), so that sums are the same */
+#define PORTIONS 16u /* those of a run (node/duty/eval/eval_scores.c), so that sums are the same */
 
 enum tw_status tw_score_all(const struct tw_engine *e, const float *vector, void *scratch,
 			    struct tw_score *sum)
