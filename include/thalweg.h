@@ -173,6 +173,21 @@ struct thalweg_request {
 	int verbosity; /* of THALWEG_LOG: -1 warnings, 0 as the program prints, 1 details */
 };
 
+/* Events for callers that no thread of the library may call, such as interpreters.  Give
+ * thalweg_events_listen as `listen` and the events as `user`; then ask for them, from one thread at
+ * a time.  At most `room` events are kept: the oldest are dropped, and of progress only the last is
+ * kept.  One struct may serve several jobs and sessions, one after the other. */
+struct thalweg_events;
+THALWEG_API enum thalweg_status thalweg_events_open(size_t room, struct thalweg_events **out,
+						    struct thalweg_error *why);
+THALWEG_API int thalweg_events_listen(void *events, const struct thalweg_event *event);
+/* 1: *out is the oldest, after waiting for one up to `ms` milliseconds; its texts are valid until
+ * the next call.  0: there is none. */
+THALWEG_API int thalweg_events_next(struct thalweg_events *events, unsigned ms,
+				    struct thalweg_event *out);
+/* Not before the jobs and sessions that they listen to are closed; NULL is allowed. */
+THALWEG_API void thalweg_events_close(struct thalweg_events *events);
+
 struct thalweg_job;
 
 /* Read the job, open its data, make its model and check that it can be trained.  Reads files and
@@ -281,10 +296,12 @@ struct thalweg_layout {
 	size_t tensors;
 	size_t parameters;    /* without tensors: trainable floats */
 	const float *initial; /* all floats; NULL: zeros.  JOIN: NULL, the master has them */
-	uint64_t samples;     /* in an epoch: tasks have numbers 0..samples-1 */
-	uint64_t tests;       /* 0: nothing is evaluated, and the loss of a result is that of the
+	/* In an epoch: tasks have numbers 0..samples-1.  JOIN: 0 takes `samples` and `tests` of the
+	 * master's job (thalweg_session_facts). */
+	uint64_t samples;
+	uint64_t tests;   /* 0: nothing is evaluated, and the loss of a result is that of the
 			       * last step */
-	const char *data;     /* any text that is the same for the same data; NULL: not compared */
+	const char *data; /* any text that is the same for the same data; NULL: not compared */
 };
 
 struct thalweg_session_request {
@@ -304,6 +321,9 @@ struct thalweg_session_request {
 	thalweg_listener listen; /* hears log lines only; may be NULL */
 	void *user;
 	int verbosity; /* as in struct thalweg_request */
+	/* A join that waits for the master gives up with THALWEG_INTERRUPTED within 100 ms after
+	 * another thread or a signal handler has set this to anything but 0.  May be NULL. */
+	const volatile int *cancel;
 };
 
 /* Open a session; it begins to train at once.  A join waits for the master's job, as long as
@@ -314,6 +334,18 @@ struct thalweg_session_request {
 THALWEG_API enum thalweg_status thalweg_session_open(const struct thalweg_session_request *request,
 						     struct thalweg_session **out,
 						     struct thalweg_error *why);
+
+/* What the job of a session says. */
+struct thalweg_session_facts {
+	size_t parameters, buffers; /* floats: trained ones, and running statistics */
+	uint64_t samples, tests;
+	uint32_t batch;   /* samples of a step at most */
+	uint32_t workers; /* of the job; others may join or leave */
+	int simulated;    /* time is virtual */
+};
+THALWEG_API enum thalweg_status thalweg_session_facts(struct thalweg_session *s,
+						      struct thalweg_session_facts *facts,
+						      struct thalweg_error *why);
 
 enum thalweg_work {
 	THALWEG_STEP, /* training samples: answer with a vector and the loss */

@@ -39,7 +39,7 @@ done < <(grep -oE '^struct thalweg_[a-z_]+ \{' include/thalweg.h | awk '{ print 
 changed longer 's/^\tuint64_t version; .*/&\n\tint more;/'
 changed other_type 's/^\tdouble staleness;$/\tfloat staleness;/'
 changed renamed 's/^\tconst char \*data; /\tconst char *about; /'
-changed order 's/^\tuint64_t samples;  .*/\tuint64_t tests_first;\n&/'
+changed order 's/^\tuint64_t samples;$/\tuint64_t tests_first;\n&/'
 if [ -n "${TW_BUILD:-}" ] && [ -f "$TW_BUILD/libthalweg.so" ]; then
 	cp include/thalweg.h "$dir/"
 	cc -std=gnu11 -Iinclude "$dir/now/main.c" -o "$dir/linked" -L"$TW_BUILD" -lthalweg

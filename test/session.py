@@ -38,7 +38,7 @@ class Request(C.Structure):
     _fields_ = [("size", C.c_size_t), ("layout", Layout), ("job", C.c_void_p),
                 ("directory", C.c_char_p), ("flags", C.c_uint), ("address", C.c_char_p), ("key", C.c_char_p),
                 ("save", C.c_char_p), ("patience", C.c_double), ("listen", C.c_void_p), ("user", C.c_void_p),
-                ("verbosity", C.c_int)]
+                ("verbosity", C.c_int), ("cancel", C.c_void_p)]
 
 
 class Job(C.Structure):
@@ -234,6 +234,7 @@ def mistakes(thalweg, library):
             (("parameters=13",), ["parameters is 13 here and 12 there"]),
             (("samples=99",), ["99 samples", "240"]),
             (("tests=5",), ["5 test samples"]),
+            (("samples=0", "tests=5"), ["5 test samples and no samples"]),
             (("data=other",), ["'other' here", "'made up'"])):
         code, said = c.join(*more, wait=True)
         assert code == 2 and all(w in said for w in words), (more, code, said)
@@ -250,8 +251,8 @@ def mistakes(thalweg, library):
     code, said = c.join("patience=0.5", wait=True)
     assert code != 0 and "127.0.0.1:1" in said, (code, said)
     c.port = port
-    for _ in range(2):
-        c.join()
+    c.join()
+    c.join("samples=0")  # as many as the master says
     assert c.result()["samples"] == 3 * SAMPLES
     c.close()
 

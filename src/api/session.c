@@ -8,6 +8,22 @@
 #include <stdio.h>
 #include <string.h>
 
+enum thalweg_status thalweg_session_facts(struct thalweg_session *s,
+					  struct thalweg_session_facts *facts,
+					  struct thalweg_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+
+	if (tw_session_enter(s, "thalweg_session_facts", &said) != TW_OK)
+		return tw_api_fail(why, &said);
+	if (facts)
+		*facts = s->facts;
+	else
+		tw_fail(&said, TW_BAD_INPUT, "thalweg_session_facts: facts is NULL");
+	tw_session_leave(s);
+	return tw_api_fail(why, &said);
+}
+
 /* --- tasks ------------------------------------------------------------------------------------ */
 
 /* Is there room for what is known of a worker?  The lock is held. */

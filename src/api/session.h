@@ -28,6 +28,7 @@ struct thalweg_session {
 	uint64_t number; /* of the session in this process */
 	pid_t pid;
 	struct tw_plan plan; /* for rate and progress */
+	struct thalweg_session_facts facts;
 	pthread_t loop;
 	_Atomic bool over;
 	struct tw_error why; /* how it ended (2) */

@@ -4,6 +4,7 @@
 #include "api/layout.h"
 #include "api/session.h"
 
+#include "base/clock.h"
 #include "checkpoint/export.h"
 #include "checkpoint/tensors.h"
 #include "engine/outside.h"
@@ -15,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE 600.0
+#define PATIENCE    600.0
+#define CANCEL_LOOK (TW_SECOND / 20) /* between two looks at the caller's wish */
 
 struct tw_session_join {
 	struct tw_tcp_setup net;
@@ -187,13 +189,13 @@ static enum tw_status compare_data(const struct thalweg_layout *l, const struct 
 {
 	const struct tw_job_external *x = &job->engine.external;
 
-	if (l->samples != job->data.samples)
+	if (l->samples && l->samples != job->data.samples)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "the layout has %llu samples, and the master's job %llu "
 			       "(data.samples)",
 			       (unsigned long long)l->samples,
 			       (unsigned long long)job->data.samples);
-	if (l->tests != x->tests)
+	if (l->samples && l->tests != x->tests)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "the layout has %llu test samples, and the master's job %llu "
 			       "(model.tests)",
@@ -221,6 +223,7 @@ static enum tw_status fit(void *arg, const struct tw_job *job, const struct tw_e
 
 	if (st == TW_OK)
 		st = compare_data(&j->q->layout, job, why);
+	s->scores = job->engine.external.tests > 0;
 	if (st == TW_OK)
 		st = tw_session_prepare(s, job, e, why);
 	if (st != TW_OK)
@@ -289,11 +292,37 @@ static enum tw_status make_handle(struct thalweg_session *s,
 	return TW_OK;
 }
 
+static bool is_cancelled(const volatile int *cancel)
+{
+	return cancel && __atomic_load_n(cancel, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Wait until the master's job is here and fits (true), or never will. */
+static bool await_job(struct tw_session_join *j, const volatile int *cancel, _Atomic int *stop)
+{
+	bool fits;
+
+	pthread_mutex_lock(&j->lock);
+	while (!j->fits && !j->over) {
+		const int64_t until = tw_clock() + CANCEL_LOOK;
+		const struct timespec at = { .tv_sec = until / TW_SECOND,
+					     .tv_nsec = until % TW_SECOND };
+
+		pthread_cond_timedwait(&j->known, &j->lock, &at);
+		if (is_cancelled(cancel))
+			atomic_store(stop, 2);
+	}
+	fits = j->fits;
+	pthread_mutex_unlock(&j->lock);
+	return fits;
+}
+
 enum tw_status tw_session_join(struct thalweg_session *s, const struct thalweg_session_request *q,
 			       const struct tw_own_layout *layout, struct tw_error *why)
 {
 	struct tw_session_join *j = tw_heap_zeros(s->heap, sizeof *j);
 	enum tw_status st = make_handle(s, q, why);
+	pthread_condattr_t monotonic;
 	bool fits;
 
 	if (!j || st != TW_OK) {
@@ -303,7 +332,10 @@ enum tw_status tw_session_join(struct thalweg_session *s, const struct thalweg_s
 	s->join = j;
 	tw_tcp_setup_init(&j->net);
 	pthread_mutex_init(&j->lock, NULL);
-	pthread_cond_init(&j->known, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&j->known, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	j->q = q;
 	j->layout = layout;
 	st = check(j, q, why);
@@ -311,16 +343,16 @@ enum tw_status tw_session_join(struct thalweg_session *s, const struct thalweg_s
 		st = tw_session_start(s, loop, why);
 	if (st != TW_OK)
 		return st;
-	pthread_mutex_lock(&j->lock);
-	while (!j->fits && !j->over)
-		pthread_cond_wait(&j->known, &j->lock);
-	fits = j->fits;
-	pthread_mutex_unlock(&j->lock);
+	fits = await_job(j, q->cancel, &s->job->stop);
 	if (fits)
 		return TW_OK;
 	pthread_join(s->loop, NULL);
 	tw_session_unlist(s);
 	tw_session_await(s);
+	if (is_cancelled(q->cancel)) {
+		s->why = (struct tw_error){ .status = TW_OK };
+		tw_fail(&s->why, TW_INTERRUPTED, "the join was cancelled");
+	}
 	if (s->why.status == TW_OK)
 		tw_fail(&s->why, TW_ABSENT, "the run was over before this session joined it");
 	*why = s->why;

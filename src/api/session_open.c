@@ -38,10 +38,11 @@ static enum tw_status check(const struct thalweg_session_request *q, struct tw_e
 		return tw_fail(why, TW_BAD_INPUT,
 			       "directory and flags are for a job of this process; the master has "
 			       "the run directory");
-	if (!q->address && (q->key || q->save || q->patience != 0.0 || q->listen))
-		return tw_fail(why, TW_BAD_INPUT,
-			       "key, save, patience and listen are for a session that joins; with "
-			       "a job, the listener is the job's");
+	if (!q->address && (q->key || q->save || q->patience != 0.0 || q->listen || q->cancel))
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"key, save, patience, listen and cancel are for a session that joins; with "
+			"a job, the listener is the job's");
 	if (q->address && l->initial)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "a session that joins has no initial values: the master has them; "
@@ -57,8 +58,13 @@ static enum tw_status check(const struct thalweg_session_request *q, struct tw_e
 		return tw_fail(why, TW_BAD_INPUT,
 			       "the layout has tensors and parameters; the tensors say how many "
 			       "there are: leave parameters 0");
-	if (!l->samples)
+	if (!l->samples && !q->address)
 		return tw_fail(why, TW_BAD_INPUT, "the layout has no samples; it needs at least 1");
+	if (!l->samples && l->tests)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the layout has %llu test samples and no samples; give both, or "
+			       "neither: then they are those of the master's job",
+			       (unsigned long long)l->tests);
 	return tw_api_check_directory(q->directory, q->flags, why);
 }
 
@@ -164,6 +170,15 @@ enum tw_status tw_session_prepare(struct thalweg_session *s, const struct tw_job
 {
 	s->simulated = job->world == TW_WORLD_SIM;
 	s->plan = job->plan;
+	s->facts = (struct thalweg_session_facts){
+		.parameters = engine->trainable,
+		.buffers = engine->buffers,
+		.samples = engine->samples,
+		.tests = s->scores ? engine->tests : 0,
+		.batch = tw_api_batch(job),
+		.workers = job->plan.crew.workers,
+		.simulated = s->simulated,
+	};
 	s->desk = tw_desk_new(s->heap, engine, tw_task_most(tw_api_batch(job)), s->number << 32);
 	return s->desk ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for a session");
 }

@@ -193,6 +193,8 @@ static void session_null(struct thalweg_job *job)
 	bad(thalweg_session_open(NULL, &out, &why), &why, "thalweg_session_open: request is NULL");
 	why = (struct thalweg_error){ 0 };
 	bad(thalweg_session_open(&q, NULL, &why), &why, "thalweg_session_open: out is NULL");
+	bad(thalweg_session_facts(NULL, NULL, &why), &why,
+	    "thalweg_session_facts: the session is NULL");
 	assert_int_equal(thalweg_next(NULL, 1, NULL, &task, NULL), THALWEG_END);
 	assert_int_equal(thalweg_done(NULL, NULL, NULL, NULL), THALWEG_BAD_INPUT);
 	assert_int_equal(thalweg_fail(NULL, NULL, NULL, NULL), THALWEG_BAD_INPUT);
@@ -204,6 +206,27 @@ static void session_null(struct thalweg_job *job)
 	assert_int_equal(thalweg_session_close(NULL, &why), THALWEG_OK);
 	assert_int_equal(why.status, THALWEG_OK);
 	assert_true(strncmp(thalweg_abi(), "thalweg ", 8) == 0);
+}
+
+static void events_null(struct thalweg_job *job)
+{
+	const struct thalweg_event event = { .kind = THALWEG_LOG };
+	struct thalweg_events *e = NULL;
+	struct thalweg_event got;
+	struct thalweg_error why = { 0 };
+
+	bad(thalweg_events_open(1, NULL, &why), &why, "thalweg_events_open: out is NULL");
+	assert_int_equal(thalweg_events_open(0, &e, &why), THALWEG_BAD_INPUT);
+	assert_non_null(strstr(why.text, "room is 0; use 1 to"));
+	assert_null(e);
+	assert_int_equal(thalweg_events_listen(NULL, &event), 0);
+	assert_int_equal(thalweg_events_next(NULL, 0, &got), 0);
+	assert_int_equal(thalweg_events_open(1, &e, NULL), THALWEG_OK);
+	assert_int_equal(thalweg_events_listen(e, NULL), 0);
+	assert_int_equal(thalweg_events_next(e, 0, NULL), 0);
+	assert_int_equal(thalweg_events_next(e, 0, &got), 0);
+	thalweg_events_close(e);
+	thalweg_events_close(NULL);
 }
 
 static const struct contract contracts[] = {
@@ -224,6 +247,11 @@ static const struct contract contracts[] = {
 	{ "thalweg_predict", predict_null },
 	{ "thalweg_model_close", model_close_null },
 	{ "thalweg_session_open", session_null },
+	{ "thalweg_session_facts", session_null },
+	{ "thalweg_events_open", events_null },
+	{ "thalweg_events_listen", events_null },
+	{ "thalweg_events_next", events_null },
+	{ "thalweg_events_close", events_null },
 	{ "thalweg_next", session_null },
 	{ "thalweg_done", session_null },
 	{ "thalweg_fail", session_null },
@@ -274,7 +302,7 @@ static void no_function_is_left_out(void **state)
 		found++;
 	}
 	fclose(f);
-	assert_int_equal(found, 25);
+	assert_int_equal(found, 30);
 }
 
 /* --- nothing was usable --- */
