@@ -321,6 +321,9 @@ struct thalweg_session_request {
 	thalweg_listener listen; /* hears log lines only; may be NULL */
 	void *user;
 	int verbosity; /* as in struct thalweg_request */
+	/* Not 0: your loop takes the steps with an optimiser of its own, and answers with the new
+	 * values of all floats.  The job then has update: {rule: caller}, and only then. */
+	int own_steps;
 	/* A join that waits for the master gives up with THALWEG_INTERRUPTED within 100 ms after
 	 * another thread or a signal handler has set this to anything but 0.  May be NULL. */
 	const volatile int *cancel;
@@ -387,8 +390,9 @@ THALWEG_API enum thalweg_got thalweg_next(struct thalweg_session *s, unsigned ms
 struct thalweg_answer {
 	double loss;    /* mean over the task's samples */
 	double correct; /* SCORE: how many were right; negative: the task has no such thing */
-	/* STEP: the mean gradient, then the change of each buffer; it is copied.  NULL:
-	 * task->vector has it, and nothing is copied. */
+	/* STEP: the mean gradient, then the change of each buffer (own_steps: the new values of
+	 * parameters and buffers); it is copied.  NULL: task->vector has it, and nothing is copied.
+	 */
 	const float *vector;
 };
 

@@ -38,7 +38,7 @@ class Request(C.Structure):
     _fields_ = [("size", C.c_size_t), ("layout", Layout), ("job", C.c_void_p),
                 ("directory", C.c_char_p), ("flags", C.c_uint), ("address", C.c_char_p), ("key", C.c_char_p),
                 ("save", C.c_char_p), ("patience", C.c_double), ("listen", C.c_void_p), ("user", C.c_void_p),
-                ("verbosity", C.c_int), ("cancel", C.c_void_p)]
+                ("verbosity", C.c_int), ("own_steps", C.c_int), ("cancel", C.c_void_p)]
 
 
 class Job(C.Structure):
@@ -98,8 +98,9 @@ def request(address, key, **other):
     return q
 
 
-def serve(lib, session, why, pause):
-    """The loop of a caller: a bowl whose middle depends on the sample."""
+def serve(lib, session, why, pause, own_steps=False):
+    """The loop of a caller: a bowl whose middle depends on the sample.  With own_steps it answers with
+    parameters on the way there, in numbers that need no rounding."""
     task = Task()
     while True:
         got = lib.thalweg_next(session, 100, None, C.byref(task), C.byref(why))
@@ -108,7 +109,10 @@ def serve(lib, session, why, pause):
         if got != 1:
             continue
         for i in range(DIMENSION):
-            task.vector[i] = task.parameters[i] - (task.sample[0] % 7) / 7
+            if own_steps:
+                task.vector[i] = task.parameters[i] / 2 + task.sample[0] % 8
+            else:
+                task.vector[i] = task.parameters[i] - (task.sample[0] % 7) / 7
         if pause:
             time.sleep(pause)
         lib.thalweg_done(session, C.byref(task), C.byref(Answer(1.0, -1.0, None)), None)
@@ -119,7 +123,7 @@ def worker(lib, address, key, pause, **other):
     if lib.thalweg_session_open(C.byref(request(address, key, **other)), C.byref(session), C.byref(why)):
         print(why.text.decode(), file=sys.stderr)
         return why.status
-    status, text = serve(lib, session, why, pause), why.text.decode()
+    status, text = serve(lib, session, why, pause, other.get("own_steps")), why.text.decode()
     lib.thalweg_session_close(session, None)
     if status:
         print(text, file=sys.stderr)
@@ -127,7 +131,7 @@ def worker(lib, address, key, pause, **other):
 
 
 class Cluster:
-    def __init__(self, thalweg, library, strategy, workers=2, servers=1, pause=0.0):
+    def __init__(self, thalweg, library, strategy, workers=2, servers=1, pause=0.0, rule="sgd"):
         self.thalweg, self.library, self.pause = thalweg, library, pause
         self.dir = tempfile.TemporaryDirectory()
         self.job = self.path("job.yaml")
@@ -136,7 +140,7 @@ class Cluster:
         with open(self.path("model.safetensors"), "wb") as f:
             f.write(struct.pack("<Q", len(head)) + head + struct.pack(f"<{DIMENSION}f", *[1.0] * DIMENSION))
         self.text = (f"model: {{tensors: model.safetensors, data: made up}}\n"
-                     f"data: {{samples: {SAMPLES}, batch: 4}}\ntrain: {{epochs: 3}}\nupdate: {{rate: 0.05}}\n"
+                     f"data: {{samples: {SAMPLES}, batch: 4}}\ntrain: {{epochs: 3}}\nupdate: {{rule: {rule}, rate: 0.05}}\n"
                      f"cluster: {{workers: {workers}, min: 1, servers: {servers}, limit: 3s}}\n"
                      f"strategy: {strategy}\ncheckpoint: {{every: 200ms}}\n")
         with open(self.job, "w") as f:
@@ -187,16 +191,16 @@ class Cluster:
         self.dir.cleanup()
 
 
-def alone(library, text):
+def alone(library, text, own_steps=0):
     """The digest of the same job with workers of this process."""
     lib = load(library)
     job = Job(text=text.encode())
     initial = (C.c_float * DIMENSION)(*[1.0] * DIMENSION)
-    q = Request(size=C.sizeof(Request), job=C.addressof(job))
+    q = Request(size=C.sizeof(Request), job=C.addressof(job), own_steps=own_steps)
     q.layout = Layout(parameters=DIMENSION, samples=SAMPLES, initial=C.addressof(initial))
     session, why, result = C.c_void_p(), Error(), Result()
     assert lib.thalweg_session_open(C.byref(q), C.byref(session), C.byref(why)) == 0, why.text
-    assert serve(lib, session, why, 0) == 0, why.text
+    assert serve(lib, session, why, 0, own_steps) == 0, why.text
     assert lib.thalweg_session_result(session, C.byref(result), C.byref(why)) == 0, why.text
     lib.thalweg_session_close(session, None)
     return result.digest.decode()
@@ -218,6 +222,20 @@ def trains(thalweg, library):
         c.close()
 
 
+def own_steps(thalweg, library):
+    """Callers that take their own steps: rounds of deltas come to what workers of one process come to."""
+    c = Cluster(thalweg, library, "{name: local-sgd, push: 3}", rule="caller")
+    code, said = c.join(wait=True)
+    assert code == 2 and "own_steps" in said, (code, said)
+    for _ in range(2):
+        c.join("own_steps=1")
+    r = c.result()
+    assert r["samples"] == 3 * SAMPLES, r
+    assert all(p.wait(30) == 0 for p in c.workers), [p.communicate() for p in c.workers]
+    assert r["parameters_digest"] == alone(library, c.text.split("\n", 1)[1], 1)
+    c.close()
+
+
 def others_cannot(thalweg, library):
     c = Cluster(thalweg, library, "asgd")
     said = subprocess.run([thalweg, "join", f"127.0.0.1:{c.port}", "--key", c.key], capture_output=True, text=True)
@@ -235,7 +253,8 @@ def mistakes(thalweg, library):
             (("samples=99",), ["99 samples", "240"]),
             (("tests=5",), ["5 test samples"]),
             (("samples=0", "tests=5"), ["5 test samples and no samples"]),
-            (("data=other",), ["'other' here", "'made up'"])):
+            (("data=other",), ["'other' here", "'made up'"]),
+            (("own_steps=1",), ["own_steps:", "rule: caller"])):
         code, said = c.join(*more, wait=True)
         assert code == 2 and all(w in said for w in words), (more, code, said)
     c.key, right = c.path("other.key"), c.key
@@ -299,6 +318,7 @@ def main():
     runs = int(sys.argv[sys.argv.index("--runs") + 1]) if "--runs" in sys.argv else 2
     load(library)
     trains(thalweg, library)
+    own_steps(thalweg, library)
     others_cannot(thalweg, library)
     mistakes(thalweg, library)
     deaths = sum(killed(thalweg, library, seed) for seed in range(runs))

@@ -50,7 +50,7 @@
 struct tw_about {
 	uint32_t worker;  /* its slot */
 	uint64_t version; /* updates that the parameters have seen: of the first shard ... */
-	uint64_t applied; /* ... and samples */
+	uint64_t applied; /* ... and samples, with those of own steps; the rate is for that */
 	int64_t now;      /* ns of the world's clock, when it was asked for */
 };
 

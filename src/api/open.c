@@ -168,7 +168,11 @@ static enum tw_status open_engine(struct thalweg_job *h, const struct thalweg_en
 {
 	enum tw_status st;
 
-	if (own)
+	if (own && (tw_plan_update(&h->job->plan)->rule->traits & TW_RULE_OUTSIDE))
+		st = tw_fail(why, TW_BAD_INPUT,
+			     "update.rule: an engine's function computes gradients, and this rule "
+			     "takes new parameters; use another rule, or a session (own_steps)");
+	else if (own)
 		st = tw_outer_open(h->heap, own, tw_api_batch(h->job), h->job->train.seed,
 				   &h->outer, &h->engine, why);
 	else if (engine)

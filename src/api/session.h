@@ -25,6 +25,7 @@ struct thalweg_session {
 	unsigned flags;
 	bool simulated;
 	bool scores;     /* the caller has test samples */
+	bool own_steps;  /* it answers with new parameters */
 	uint64_t number; /* of the session in this process */
 	pid_t pid;
 	struct tw_plan plan; /* for rate and progress */
@@ -65,7 +66,8 @@ void tw_session_join_free(struct tw_session_join *j); /* NULL is allowed */
 
 /* session_open.c */
 
-/* What every session needs once its job is known. */
+/* What every session needs once its job is known.  TW_BAD_INPUT: its answers are not what the job's
+ * rule takes. */
 enum tw_status tw_session_prepare(struct thalweg_session *s, const struct tw_job *job,
 				  const struct tw_engine *engine, struct tw_error *why);
 /* Put it into the table and start its loop. */

@@ -5,6 +5,7 @@
 #include "api/session.h"
 
 #include "engine/outside.h"
+#include "spec/suggest.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -165,9 +166,36 @@ static void free_session(struct thalweg_session *s)
 	heap->put(heap, s);
 }
 
+/* A gradient that is taken for new parameters, or the other way round, would ruin the run. */
+static enum tw_status check_steps(const struct thalweg_session *s, const struct tw_job *job,
+				  struct tw_error *why)
+{
+	const struct tw_half *update = tw_plan_update(&job->plan);
+	const bool outside = update->rule->traits & TW_RULE_OUTSIDE;
+	char sentence[400];
+
+	if (outside == s->own_steps)
+		return TW_OK;
+	if (outside)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "update.rule: with %s the loop takes the steps and answers with new "
+			       "parameters; set own_steps of the request, or use another rule",
+			       update->rule->name);
+	return tw_fail(why, TW_BAD_INPUT, "own_steps: %s",
+		       tw_suggest(job,
+				  "the loop takes its own steps, and the job's rule takes "
+				  "gradients; use update: {rule: [outside rule]} with send: delta, "
+				  "or leave own_steps 0",
+				  sentence, sizeof sentence));
+}
+
 enum tw_status tw_session_prepare(struct thalweg_session *s, const struct tw_job *job,
 				  const struct tw_engine *engine, struct tw_error *why)
 {
+	enum tw_status st = check_steps(s, job, why);
+
+	if (st != TW_OK)
+		return st;
 	s->simulated = job->world == TW_WORLD_SIM;
 	s->plan = job->plan;
 	s->facts = (struct thalweg_session_facts){
@@ -219,6 +247,7 @@ static enum tw_status open_session(const struct thalweg_session_request *q,
 	enum tw_status st = check(q, why);
 
 	s->scores = q->layout.tests > 0;
+	s->own_steps = q->own_steps;
 	s->flags = q->flags;
 	if (st == TW_OK)
 		st = lay_out(&o, why);

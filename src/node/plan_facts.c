@@ -49,6 +49,7 @@ static bool add_rules(const struct tw_plan *p, struct tw_facts *f)
 		{ "plain-rule", t & TW_RULE_PLAIN },      /* w - rate * g and nothing else */
 		{ "normalises", t & TW_RULE_NORMALISES }, /* divides by sizes it has seen */
 		{ "predicts", t & TW_RULE_PREDICTS },     /* parameters for later stages */
+		{ "steps-outside", t & TW_RULE_OUTSIDE }, /* whoever computes takes the steps */
 		{ "stateless", !rule->arrays },
 		{ "prepares", rule->prepare }, /* it has a worker's half */
 		/* linear, shows what it keeps: may be applied in turn */
@@ -63,6 +64,7 @@ static bool add_rules(const struct tw_plan *p, struct tw_facts *f)
 		{ "local", p->local.rule },
 		{ "local-per-worker",
 		  p->local.rule && (p->local.rule->traits & TW_RULE_PER_WORKER) },
+		{ "local-outside", p->local.rule && (p->local.rule->traits & TW_RULE_OUTSIDE) },
 		/* late gradients are corrected */
 		{ "policy", p->staleness->correct },
 		{ "scales", policy & TW_STALENESS_SCALES },       /* multiplies with one number */
@@ -84,6 +86,7 @@ static bool add_traffic(const struct tw_plan *p, struct tw_facts *f)
 		{ "gradient", !t->delta && !p->near.rule },
 		{ "momentum", !t->delta && p->near.rule },
 		{ "delta", t->delta },
+		{ "accumulates", p->dealing.accumulate > 1 },
 		{ "adaptive", t->adaptive }, /* periods by worker speed */
 		{ "averages-state", t->average_state },
 		{ "fragments", t->fragments > 1 }, /* parts of the vector in turn */

@@ -53,6 +53,32 @@ const struct tw_refusal_row tw_refusals_delta[] = {
 	{ NULL },
 };
 
+/* Steps that are taken outside, by whoever computes (a session's caller). */
+const struct tw_refusal_row tw_refusals_outside[] = {
+	{ "steps-outside !outside-model", "update.rule", NULL,
+	  "is for programs whose own loop takes the steps, in a session of libthalweg; use rule: "
+	  "[turnable rule], or model: {tensors: FILE}" },
+	{ "steps-outside !delta", "update.rule", "strategy.send",
+	  "whoever takes its own steps has new parameters and no gradients, and only send: delta "
+	  "sends where they led; use send: delta with outer: {rule: [outer rule]}, or rule: "
+	  "[turnable rule]" },
+	{ "steps-outside clips", "update.clip", "update.rule",
+	  "clips gradients, and a caller that takes its own steps sends none; clip them there, "
+	  "and leave this out" },
+	{ "steps-outside decays", "update.decay", "update.rule",
+	  "is added to gradients, and a caller that takes its own steps sends none; decay them "
+	  "there, and leave this out" },
+	{ "steps-outside averages-state", "strategy.average_state", "update.rule",
+	  "the state of the caller's optimiser is with the caller; leave this out, or use rule: "
+	  "[rule with a state]" },
+	{ "steps-outside accumulates", "data.accumulate", "update.rule",
+	  "adds up gradients, and a caller that takes its own steps sends none; use a larger "
+	  "data.batch, and leave this out" },
+	{ "local-outside", "strategy.local.rule", NULL,
+	  "nobody outside takes the steps between fetches; use rule: [turnable rule]" },
+	{ NULL },
+};
+
 /* A worker's own parameters, and the state of its rule. */
 const struct tw_refusal_row tw_refusals_state[] = {
 	{ "own-copy !delta", "strategy.merge", "strategy.send",

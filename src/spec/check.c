@@ -427,6 +427,7 @@ const struct tw_job_check tw_job_checks[] = {
 	{ .check = check_delta },
 	{ .refusals = tw_refusals_gap },
 	{ .refusals = tw_refusals_topology },
+	{ .refusals = tw_refusals_outside },
 	{ .refusals = tw_refusals_delta },
 	{ .refusals = tw_refusals_late },
 	{ .refusals = tw_refusals_state },

@@ -20,6 +20,7 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		{ "network", job->model == TW_MODEL_NETWORK },
 		{ "weights-file", job->model == TW_MODEL_NETWORK && *job->network.weights },
 		{ "partial-weights", job->model == TW_MODEL_NETWORK && job->network.partial },
+		{ "outside-model", external }, /* a program that links the library computes it */
 		{ "uncuttable", external || job->model == TW_MODEL_FUNCTION },
 		/* the model has an accuracy */
 		{ "scored", external || (job->loss.op && tw_loss_of(job->loss.op)->judges) },

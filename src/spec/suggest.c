@@ -34,6 +34,7 @@ static const struct mark {
 	{ "rule with a worker's half", tw_rule_heads, 0, 0, SET(struct tw_rule, prepare) },
 	{ "rule with a state", tw_rule_heads, 0, TW_RULE_PER_WORKER | TW_RULE_PREDICTS,
 	  SET(struct tw_rule, arrays) },
+	{ "outside rule", tw_rule_heads, TW_RULE_OUTSIDE, 0 },
 	{ "idle policy", tw_staleness_heads, 0, 0, SET(struct tw_staleness, correct),
 	  .unset = true },
 	{ "comparing policy", tw_staleness_heads, TW_STALENESS_SENT, TW_STALENESS_OBSERVES },

@@ -30,6 +30,8 @@ enum tw_rule_traits {
 	TW_RULE_TOTAL = 256,     /* takes the total of what an update collects, not the mean */
 	TW_RULE_ONE_BY_ONE = 512, /* each contribution must be an update of its own */
 	TW_RULE_PREDICTS = 1024,  /* `view` reads `horizon`: it is for stages that are late */
+	TW_RULE_OUTSIDE = 2048,   /* `g` has the new values of the parameters: whoever computed it
+				     took the step, and has the state of it */
 };
 
 /* One tile of one update.  Pointers are to n floats; `out` may be `w`. */

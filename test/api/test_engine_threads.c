@@ -222,6 +222,7 @@ static void engines_that_cannot_be(void **state)
 		"job:1: data.samples: the program's own engine "
 		"has 48 samples");
 	refused(&p.engine, "data: {batch: 49}\n", "data.batch");
+	refused(&p.engine, "update: {rule: caller}\nstrategy: local-sgd\n", "or a session");
 	refused(&p.engine, "strategy: nonsense\n", "strategy");
 }
 

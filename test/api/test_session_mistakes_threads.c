@@ -131,6 +131,11 @@ static void requests(void **state)
 	OPENS(other.text = "strategy: gpipe\n", THALWEG_BAD_INPUT, "stages");
 	OPENS(other.text = "train: {epocs: 2}\n", THALWEG_BAD_INPUT, "epocs");
 	OPENS(other.world = (enum thalweg_world)7, THALWEG_BAD_INPUT, "world number 7");
+	OPENS(q.own_steps = 1, THALWEG_BAD_INPUT, "update: {rule: caller} with send: delta");
+	OPENS(other.text = "update: {rule: caller}\nstrategy: local-sgd\n", THALWEG_BAD_INPUT,
+	      "set own_steps of the request");
+	OPENS((other.text = "update: {rule: caller}\n", q.own_steps = 1), THALWEG_BAD_INPUT,
+	      "only send: delta");
 	OPENS(q.layout.parameters = 0, THALWEG_BAD_INPUT, "no parameters");
 	OPENS(q.layout.samples = 0, THALWEG_BAD_INPUT, "no samples");
 	OPENS(q.layout.samples = 1, THALWEG_BAD_INPUT, "data.batch");

@@ -20,6 +20,7 @@
 
 #define DIMENSION 20
 #define SAMPLES   60
+#define WORKERS   3
 
 #define BOWL "model: {quadratic: {dimension: 20, noise: 0.05}}\n"
 
@@ -41,15 +42,33 @@ static struct tw_engine *engine_of(const char *text, enum thalweg_world world)
 	return e;
 }
 
+/* The optimiser of a caller that takes its own steps: one for each worker. */
+struct optimiser {
+	float momentum;
+	float velocity[WORKERS][DIMENSION];
+};
+
 struct service {
 	struct thalweg_session *s;
 	const struct tw_engine *engine;
-	bool into; /* parameters come into memory of ours */
-	bool own;  /* so does the answer */
+	struct optimiser *steps; /* NULL: gradients are answered */
+	bool into;               /* parameters come into memory of ours */
+	bool own;                /* so does the answer */
 	enum thalweg_status ended;
 	char text[600];
-	uint64_t steps;
 };
+
+/* w - rate v, v = momentum v + g; without momentum w - rate g: as the built-in rules round it. */
+static void take_step(struct optimiser *o, const struct thalweg_task *t, float *g)
+{
+	float *v = o->velocity[t->worker];
+	const float rate = (float)t->rate;
+
+	for (size_t i = 0; i < DIMENSION; i++) {
+		v[i] = o->momentum != 0.0f ? fmaf(o->momentum, v[i], g[i]) : g[i];
+		g[i] = fmaf(-rate, v[i], t->parameters[i]);
+	}
+}
 
 /* The loop that a program writes. */
 static void *serve(void *arg)
@@ -71,7 +90,8 @@ static void *serve(void *arg)
 		else
 			a.loss = caller_gradient(v->engine, t.sample, t.count, t.epoch,
 						 t.parameters, v->own ? answer : t.vector);
-		v->steps += t.work == THALWEG_STEP;
+		if (t.work == THALWEG_STEP && v->steps)
+			take_step(v->steps, &t, v->own ? answer : t.vector);
 		thalweg_done(v->s, &t, &a, &why);
 	}
 	v->ended = why.status;
@@ -80,7 +100,7 @@ static void *serve(void *arg)
 }
 
 static struct thalweg_session *open_session(const char *text, enum thalweg_world world,
-					    const struct tw_engine *e)
+					    const struct tw_engine *e, bool own_steps)
 {
 	float initial[DIMENSION];
 	const struct thalweg_request job = { .text = text, .world = world };
@@ -91,6 +111,7 @@ static struct thalweg_session *open_session(const char *text, enum thalweg_world
 			    .initial = initial,
 			    .samples = e->samples,
 			    .tests = e->tests },
+		.own_steps = own_steps,
 	};
 	struct thalweg_error why = { 0 };
 	struct thalweg_session *s = NULL;
@@ -101,18 +122,21 @@ static struct thalweg_session *open_session(const char *text, enum thalweg_world
 	return s;
 }
 
-/* Train it with so many threads at the session, and close it. */
-static void outside(const char *text, enum thalweg_world world, int threads, bool into,
-		    struct thalweg_result *r)
+/* Train it with so many threads at the session, and close it.  `like` has the samples that the
+ * caller computes with. */
+static void outside_with(const char *text, const char *like, enum thalweg_world world, int threads,
+			 bool into, struct optimiser *steps, struct thalweg_result *r)
 {
-	struct tw_engine *e = engine_of(text, world);
-	struct thalweg_session *s = open_session(text, world, e);
+	struct tw_engine *e = engine_of(like, world);
+	struct thalweg_session *s = open_session(text, world, e, steps);
 	struct service v[4];
 	pthread_t thread[4];
 	struct thalweg_error why = { 0 };
 
 	for (int k = 0; k < threads; k++) {
-		v[k] = (struct service){ .s = s, .engine = e, .into = into, .own = k % 2 };
+		v[k] = (struct service){
+			.s = s, .engine = e, .steps = steps, .into = into, .own = k % 2
+		};
 		assert_int_equal(pthread_create(&thread[k], NULL, serve, &v[k]), 0);
 	}
 	for (int k = 0; k < threads; k++) {
@@ -125,6 +149,12 @@ static void outside(const char *text, enum thalweg_world world, int threads, boo
 	r->json = r->checkpoint = NULL;
 	assert_int_equal(thalweg_session_close(s, &why), THALWEG_OK);
 	e->class->close(e);
+}
+
+static void outside(const char *text, enum thalweg_world world, int threads, bool into,
+		    struct thalweg_result *r)
+{
+	outside_with(text, text, world, threads, into, NULL, r);
 }
 
 static void inside(const char *text, enum thalweg_world world, struct thalweg_result *r)
@@ -202,6 +232,61 @@ static void every_preset_in_threads(void **state)
 		inside(job_of(p), THALWEG_THREADS, &ours);
 		assert_string_equal(ours.digest, theirs.digest);
 	}
+}
+
+/* A caller that does what a built-in rule does comes to the same bits, at a rate that changes with
+ * every step. */
+static void steps_like(const char *strategy, bool rounds, bool heavy)
+{
+	static const char *const rules[] = { "rule: sgd", "rule: momentum, momentum: 0.8" };
+	static const char job[] = "data: {samples: 60, batch: 2}\n"
+				  "train: {epochs: 2, evaluate: 0.5, seed: 3}\n"
+				  "update: {rate: 0.02, schedule: {kind: cosine}, %s}\n"
+				  "cluster: {workers: 3, servers: 1, shards: %d}\n"
+				  "strategy: {push: 2, %s}\n";
+	struct optimiser own = { .momentum = heavy ? 0.8f : 0.0f };
+	struct thalweg_result ours, theirs;
+	char with[1000], text[1000];
+	const int shards = rounds ? 3 : 1; /* elsewhere each shard has a rate of its own */
+
+	snprintf(with, sizeof with, job, rules[heavy], shards, strategy);
+	snprintf(text, sizeof text, job, "rule: caller", shards, strategy);
+	inside(with, THALWEG_SIM, &ours);
+	outside_with(text, with, THALWEG_SIM, 1, heavy, &own, &theirs);
+	if (strcmp(ours.digest, theirs.digest) != 0)
+		fail_msg("%s, %s: digest %s, the built-in rule's is %s", strategy, rules[heavy],
+			 theirs.digest, ours.digest);
+	if (!rounds)
+		return;
+	memset(own.velocity, 0, sizeof own.velocity);
+	outside_with(text, with, THALWEG_THREADS, 3, true, &own, &theirs);
+	assert_string_equal(ours.digest, theirs.digest);
+}
+
+static void own_steps(void **state)
+{
+	static const struct {
+		const char *strategy;
+		bool rounds;
+	} cases[] = {
+		{ "name: local-sgd", true },
+		{ "name: averaging", true },
+		{ "name: update-based", true },
+		{ "name: diloco", true },
+		{ "name: bmuf", true },
+		{ "name: streaming-diloco, fragments: 1, delay: 1", true },
+		{ "name: async-diloco", false },
+		{ "name: fedbuff", false },
+		{ "name: fedasync", false },
+		{ "gate: async, send: delta, merge: elastic, elasticity: 0.9, "
+		  "outer: {rule: add, scale: 1}",
+		  false },
+		{ "gate: ssp, lead: 2, send: delta, outer: {rule: add, per_worker: 1}", false },
+	};
+
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
+		for (int heavy = 0; heavy < 2; heavy++)
+			steps_like(cases[k].strategy, cases[k].rounds, heavy);
 }
 
 /* Whatever the number of threads, and wherever parameters and answers are. */
@@ -291,9 +376,8 @@ static void stopped_and_resumed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_preset_in_sim),
-		cmocka_unit_test(every_preset_in_threads),
-		cmocka_unit_test(threads_do_not_show),
+		cmocka_unit_test(every_preset_in_sim), cmocka_unit_test(every_preset_in_threads),
+		cmocka_unit_test(own_steps),           cmocka_unit_test(threads_do_not_show),
 		cmocka_unit_test(stopped_and_resumed),
 	};
 

@@ -7,6 +7,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+/* A model that a session's caller computes, two lines as SMALL is. */
+#define OUTSIDE                                                                                    \
+	"data: {batch: 4}\n"                                                                       \
+	"model: {external: {parameters: 8, samples: 4096, tests: 1}}\n"
+
 static const struct refused cases[] = {
 	/* deltas, outer rules, and what late contributions count */
 	{ SMALL "strategy: {send: delta}\n",
@@ -496,6 +501,42 @@ static const struct refused cases[] = {
 	  0,
 	  SIM,
 	  { "job.yaml:3: strategy.fetch:", "every: and overlap:" } },
+	/* steps that are taken outside */
+	{ SMALL "update: {rule: caller}\nstrategy: local-sgd\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:3: update.rule:", "in a session of libthalweg", "model: {tensors: FILE}" } },
+	{ OUTSIDE "update: {rule: caller}\nstrategy: ssgd\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:3: update.rule:", "use send: delta with outer: {rule: add, average" } },
+	{ OUTSIDE "update: {rule: caller, clip: 1}\nstrategy: local-sgd\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:3: update.clip:", "clip them there" } },
+	{ OUTSIDE "update: {rule: caller, decay: 0.1}\nstrategy: local-sgd\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:3: update.decay:", "decay them there" } },
+	{ OUTSIDE "update: {rule: caller}\nstrategy: {name: local-sgd, average_state: true}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:4: strategy.average_state:", "with the caller", "use rule: ada" } },
+	{ OUTSIDE "update: {rule: caller}\nstrategy: local-sgd\n",
+	  "data.accumulate=2",
+	  0,
+	  SIM,
+	  { "--set", "data.accumulate:", "a larger data.batch" } },
+	{ OUTSIDE "strategy: {name: asgd, fetch: 4, local: {rule: caller, rate: 0.1}}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:3: strategy.local.rule:", "nobody outside takes the steps" } },
 	{ SMALL "train: {warm: {release: gradual}}\n",
 	  0,
 	  0,

@@ -397,6 +397,8 @@ void tw_kept_take_back(struct worker *w);
  * for what was applied by the answers that the worker's copy has, and for its own steps since; in a
  * round, for its samples' position.  False: it is not finite, and nothing was done. */
 bool tw_kept_own_step(struct worker *w, float *g);
+/* ... so many samples, for a step that begins at this position (of the first shard). */
+uint64_t tw_kept_progress(const struct worker *w, uint64_t position);
 /* What these steps have led to since the last fetch or push, as it is pushed; it counts as pushed
  * then.  Of a vector that is pushed in parts, only those of this round. */
 void tw_kept_delta(struct worker *w, uint64_t round, float *out);

@@ -200,13 +200,37 @@ void tw_kept_take_back(struct worker *w)
 /* --- deltas ------------------------------------------------------------------------------- */
 
 /* In a round, all that is dealt before it is applied. */
+static uint64_t own_progress(const struct worker *w, uint32_t s, uint64_t from, uint64_t before)
+{
+	const uint64_t own = w->building.own_samples + before;
+
+	return tw_worker_rounds(w) ? from : w->shard[s].merged.applied + own;
+}
+
 static float own_rate(const struct worker *w, uint32_t s)
 {
 	const struct worker_building *b = &w->building;
-	const uint64_t own = b->own_samples + b->group_before;
 
-	return tw_plan_rate(w->plan,
-			    tw_worker_rounds(w) ? b->group_from : w->shard[s].merged.applied + own);
+	return tw_plan_rate(w->plan, own_progress(w, s, b->group_from, b->group_before));
+}
+
+uint64_t tw_kept_progress(const struct worker *w, uint64_t position)
+{
+	const struct worker_building *b = &w->building;
+
+	return b->micros ? own_progress(w, 0, b->group_from, b->group_before)
+			 : own_progress(w, 0, position, b->account.samples);
+}
+
+/* Buffers of the own copy: they are changed, or where the step was taken outside, new. */
+static void step_buffers(struct worker *w, const struct tw_rule *rule, const float *g)
+{
+	const size_t n = w->plan->problem.trainable, buffers = tw_worker_total(w) - n;
+
+	if (rule->traits & TW_RULE_OUTSIDE)
+		tw_vec_copy(w->kept.parameters + n, g + n, buffers);
+	else
+		tw_vec_add(w->kept.parameters + n, g + n, buffers);
 }
 
 bool tw_kept_own_step(struct worker *w, float *g)
@@ -234,7 +258,7 @@ bool tw_kept_own_step(struct worker *w, float *g)
 		a.decay = decays ? p->decay : 0.0f;
 		own.rule->apply(own.options, &a);
 	}
-	tw_vec_add(k->parameters + n, g + n, tw_worker_total(w) - n);
+	step_buffers(w, own.rule, g);
 	show_own(w);
 	return true;
 }

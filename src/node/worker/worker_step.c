@@ -168,6 +168,8 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 					  .epoch_position = lease->next,
 					  .id = lease->id,
 					  .again = s->again };
+	if (tw_worker_deltas(w))
+		s->compute.in.about.applied = tw_kept_progress(w, lease->next);
 	s->compute.in.cancel = &s->compute.cancel;
 	s->state = STEP_COMPUTING;
 	if (w->plan->traffic.adaptive)
