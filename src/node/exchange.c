@@ -42,8 +42,10 @@ enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 		return TW_NO_MEMORY;
 	x->holders = x->blind = x->unchanged = count;
 	for (uint32_t k = 0; k < count; k++) {
-		x->holder[k] = (struct holder){ .shard = shards[k],
-						.range = holding_of(plan, shards[k], at) };
+		const uint32_t shard = shards ? shards[k] : k;
+
+		x->holder[k] =
+			(struct holder){ .shard = shard, .range = holding_of(plan, shard, at) };
 		at += x->holder[k].range.all;
 	}
 	for (uint32_t k = 0; k < TW_CREDITS; k++)

@@ -162,7 +162,7 @@ struct tw_offer {
 
 /* --- exchange.c --------------------------------------------------------------------------- */
 
-/* Over `shards` of the plan, `count` of them.  `who` must outlive it. */
+/* Over `shards` of the plan, `count` of them; NULL: the first `count`.  `who` must outlive it. */
 enum tw_status tw_exchange_open(struct exchange *x, struct tw_heap *heap,
 				const struct tw_plan *plan, const struct tw_identity *who,
 				const uint32_t *shards, uint32_t count);

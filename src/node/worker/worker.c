@@ -12,27 +12,18 @@
  * a place none does. */
 static enum tw_status open_exchange(struct worker *w)
 {
-	const uint32_t count = w->plan->problem.shards;
-	uint32_t *shards;
+	const struct worker_stage *s = w->stage;
 	enum tw_status st;
 
-	if (w->stage) {
-		st = tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id,
-				      w->stage->plan ? w->stage->plan->shard : NULL,
-				      w->stage->plan ? w->stage->plan->shards : 0);
-		if (w->stage->plan) {
-			w->exchange.lane = w->stage->post.lane;
-			w->exchange.lanes = w->stage->post.lanes;
-		}
-		return st;
+	if (!s)
+		return tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id, NULL,
+					w->plan->problem.shards);
+	st = tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id,
+			      s->plan ? s->plan->shard : NULL, s->plan ? s->plan->shards : 0);
+	if (s->plan) {
+		w->exchange.lane = s->post.lane;
+		w->exchange.lanes = s->post.lanes;
 	}
-	shards = tw_heap_zeros(w->heap, count * sizeof *shards);
-	if (!shards)
-		return TW_NO_MEMORY;
-	for (uint32_t k = 0; k < count; k++)
-		shards[k] = k;
-	st = tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id, shards, count);
-	w->heap->put(w->heap, shards);
 	return st;
 }
 

@@ -22,15 +22,32 @@ struct eval_worker {
 
 static void drop_views(struct worker *w)
 {
-	for (uint32_t k = 0; k < w->exchange.holders; k++) {
+	for (uint32_t k = 0; w->eval->pinned && k < w->exchange.holders; k++) {
 		tw_block_drop(w->eval->pinned[k]);
 		w->eval->pinned[k] = NULL;
 	}
 }
 
+/* The memory that a worker needs from its first evaluation on: most workers of a large cluster
+ * never get one. */
+static bool furnished(struct worker *w, struct tw_context *ctx)
+{
+	struct eval_worker *e = w->eval;
+	const size_t holders = w->exchange.holders;
+
+	if (!e->piece)
+		e->piece = tw_heap_zeros(w->heap, holders * sizeof *e->piece);
+	if (!e->pinned)
+		e->pinned = tw_heap_zeros(w->heap, holders * sizeof *e->pinned);
+	if (!e->piece || !e->pinned)
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for an evaluation");
+	return e->piece && e->pinned;
+}
+
 static void ask_for_views(struct worker *w, struct tw_context *ctx)
 {
-	if (!w->eval->wanted || w->eval->busy || w->eval->incarnation != w->me.id.incarnation)
+	if (!w->eval->wanted || w->eval->busy || w->eval->incarnation != w->me.id.incarnation ||
+	    !furnished(w, ctx))
 		return;
 	drop_views(w);
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
@@ -133,7 +150,8 @@ void tw_eval_worker_view(struct worker *w, struct tw_context *ctx, struct holder
 {
 	enum tw_status st;
 
-	if (!w->eval->wanted || m->b.params.pin != w->eval->what.pin || w->eval->busy)
+	if (!w->eval->wanted || m->b.params.pin != w->eval->what.pin || w->eval->busy ||
+	    !w->eval->pinned)
 		return;
 	st = tw_exchange_decode(&w->exchange, h, m,
 				&w->eval->pinned[tw_exchange_index(&w->exchange, h)]);
@@ -192,25 +210,13 @@ bool tw_eval_worker_is_busy(const struct worker *w)
 
 /* --- the duty -------------------------------------------------------------------------------- */
 
-static enum tw_status open_eval(void *actor)
-{
-	struct worker *w = actor;
-	struct eval_worker *e = w->eval;
-	const size_t holders = w->exchange.holders;
-
-	e->piece = tw_heap_zeros(w->heap, holders * sizeof *e->piece);
-	e->pinned = tw_heap_zeros(w->heap, holders * sizeof *e->pinned);
-	return e->piece && e->pinned ? TW_OK : TW_NO_MEMORY;
-}
-
 /* What is wanted stays known: a worker that becomes another cell opens it again. */
 static void close_eval(void *actor)
 {
 	struct worker *w = actor;
 	struct eval_worker *e = w->eval;
 
-	if (e->pinned)
-		drop_views(w);
+	drop_views(w);
 	tw_block_drop(e->in);
 	tw_block_drop(e->out);
 	w->heap->put(w->heap, e->piece);
@@ -245,7 +251,6 @@ const struct tw_duty tw_eval_worker = {
 	.bytes = sizeof(struct eval_worker),
 	.place = offsetof(struct worker, eval),
 	.hears = TW_HEARS(TW_EVAL),
-	.open = open_eval,
 	.close = close_eval,
 	.message = message,
 	.renew = renew,
