@@ -36,7 +36,8 @@ void tw_duties_place(struct tw_duties *d, void *actor, const struct tw_duty *con
 			continue;
 		assert(k < TW_DUTIES);
 		d->wanted |= UINT32_C(1) << k;
-		*(void **)((uint8_t *)actor + all[k]->place) = at;
+		if (all[k]->bytes)
+			*(void **)((uint8_t *)actor + all[k]->place) = at;
 		at += rounded(all[k]->bytes);
 	}
 }
@@ -57,6 +58,16 @@ static const struct tw_duty *next(const struct tw_duties *d, uint32_t *k)
 	while (d->all[*k] && !(d->wanted >> *k & 1))
 		++*k;
 	return d->all[*k] ? d->all[(*k)++] : NULL;
+}
+
+const void *tw_duties_seat(const struct tw_duties *d)
+{
+	const struct tw_duty *one;
+
+	for (uint32_t k = 0; (one = next(d, &k));)
+		if (one->seat)
+			return one->seat;
+	return NULL;
 }
 
 /* (1), (2) */

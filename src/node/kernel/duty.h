@@ -26,6 +26,9 @@ struct tw_duty {
 	size_t bytes;   /* of its private state ... */
 	size_t place;   /* ... which the pointer at this offset of the actor leads to */
 	uint64_t hears; /* kinds of messages: TW_HEARS(TW_PIN) | ... */
+	/* It decides something that one holder per plan decides: a struct tw_dealer at the master,
+	 * tw_taker at a shard, tw_leasing at a worker.  NULL: it does not. */
+	const void *seat;
 	/* Is it part of such a run?  NULL: of every one. */
 	bool (*wanted)(const struct tw_plan *plan);
 	/* The state is zero.  TW_NO_MEMORY leaves what close gives back. */
@@ -63,6 +66,8 @@ size_t tw_duties_bytes(const struct tw_duty *const *all, const struct tw_plan *p
 /* The list of an actor, and the state of each, in `memory`, which is zero. */
 void tw_duties_place(struct tw_duties *d, void *actor, const struct tw_duty *const *all,
 		     const struct tw_plan *plan, void *memory);
+/* The seat that one of them holds; NULL: none does. */
+const void *tw_duties_seat(const struct tw_duties *d);
 enum tw_status tw_duties_open(struct tw_duties *d);
 void tw_duties_close(struct tw_duties *d);
 void tw_duties_message(struct tw_duties *d, struct tw_context *ctx, const struct tw_msg *m);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger.h - which positions are dealt, and whether any are left. */
+/* ledger.h - which positions are dealt, open and done, who asks for more, and whether any are left.
+ *
+ * Whoever deals (dealer.h) keeps its books here.  The members' parts are struct holding, enum
+ * appetite and struct stripe; what is the run's is struct dealing. */
 #ifndef TW_NODE_KERNEL_LEDGER_H
 #define TW_NODE_KERNEL_LEDGER_H
 
+#include "node/kernel/dealer.h"
 #include "node/master/master_state.h"
 
 /* Samples of one push of a worker. */
@@ -15,6 +19,52 @@ bool tw_deal_exhausted(const struct master *m);
  * applies the contributions of its own worker only, and counts all, one of each worker is an update
  * of all replicas. */
 double tw_master_updates(const struct master *m, double updates, double contributions);
+
+/* --- who asks --------------------------------------------------------------------------------- */
+
+void tw_deal_appetite(struct master *m, uint32_t slot, enum appetite to);
+/* A worker asks for work. */
+void tw_deal_asks(struct master *m, uint32_t slot);
+/* Was it told that there is no work, and waits for some? */
+static inline bool tw_deal_was_told(const struct member *e)
+{
+	return e->appetite == APPETITE_DRY || e->appetite == APPETITE_EARLY;
+}
+/* Its stripe is in this state from now on. */
+void tw_round_put(struct master *m, uint32_t slot, enum stripe_state to);
+/* Does it have a stripe in the round that is open? */
+static inline bool tw_round_planned(const struct member *e)
+{
+	return e->stripe.state != STRIPE_NONE && e->stripe.state != STRIPE_BEHIND;
+}
+/* It was too late for its round and has not come home. */
+static inline bool tw_round_is_late(const struct member *e)
+{
+	return e->stripe.state == STRIPE_BEHIND && e->appetite == APPETITE_NONE;
+}
+
+/* --- positions and leases --------------------------------------------------------------------- */
+
+/* These positions are dealt; or they are to be dealt again. */
+enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to);
+enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to);
+/* This member holds a lease.  False: there is no memory, and the run is given up. */
+bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to);
+/* Its lease number k, or the one that begins at this position, is void; what is in it is not given
+ * back. */
+void tw_deal_close_lease(struct master *m, uint32_t slot, uint32_t k);
+void tw_deal_close(struct master *m, uint32_t slot, uint64_t from);
+/* LEASE to this member; an empty one says that there is nothing. */
+void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
+		  uint64_t from, uint64_t to);
+/* The member's stripe of the next round. */
+void tw_deal_send_ahead(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* The world hears what was dealt, and how far the run is. */
+void tw_deal_note(struct tw_context *ctx, uint32_t slot, uint64_t from, uint64_t to);
+void tw_deal_note_progress(struct master *m, struct tw_context *ctx);
+/* This member has work to do from now on. */
+void tw_deal_busy(struct master *m, struct tw_context *ctx, struct member *e);
 /* Some member has something to do since `since`: it may have to be looked at (6 in
  * master_stuck.c). */
 void tw_master_may_be_due(struct master *m, int64_t since);

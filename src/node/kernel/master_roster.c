@@ -35,6 +35,15 @@ void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *sample
 
 /* --- cells and members ----------------------------------------------------------------------- */
 
+uint32_t tw_servers_staying(const struct master *m)
+{
+	uint32_t count = 0;
+
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
+		count += m->server[k].state == SERVER_HERE;
+	return count;
+}
+
 struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell)
 {
 	return &m->members.cells.cell[slot * tw_plan_cells(m->plan) + cell];

@@ -10,6 +10,12 @@
  * each. */
 bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
 			   bool (*has)(const struct master *m, uint32_t shard));
+/* How many servers are here to stay; does this one (by number) leave? */
+uint32_t tw_servers_staying(const struct master *m);
+static inline bool tw_server_leaves(const struct master *m, uint32_t server)
+{
+	return m->server[server].state == SERVER_LEAVING;
+}
 /* Steps and samples that the shards have applied, by their last word: the mean over shards. */
 void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples);
 

@@ -7,7 +7,7 @@
 #include "node/well_formed.h"
 
 static const struct tw_duty *const duties[] = { &tw_eval_master, &tw_figures_master,
-						&tw_finish_master, NULL };
+						&tw_batch_master, &tw_finish_master, NULL };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
@@ -21,6 +21,9 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	tw_duties_place(&m->duties, m, duties, p, m + 1);
 	m->plan = p;
 	m->heap = heap;
+	m->dealer = tw_duties_seat(&m->duties);
+	if (!m->dealer)
+		m->dealer = tw_master_rounds(m) ? &tw_dealer_round : &tw_dealer_stream;
 	m->restart.resume = a->resume;
 	m->restart.history = HISTORY_UNKNOWN;
 	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
@@ -33,9 +36,9 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	all = m->member && m->shard && m->server && m->commit.set &&
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
 	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
-	      tw_replicas_init(m) == TW_OK && tw_optimise_init(m) == TW_OK &&
-	      tw_cells_init(m) == TW_OK && tw_duties_open(&m->duties) == TW_OK &&
-	      tw_verdicts_init(m) == TW_OK && tw_stalled_init(m) == TW_OK;
+	      tw_replicas_init(m) == TW_OK && tw_cells_init(m) == TW_OK &&
+	      tw_duties_open(&m->duties) == TW_OK && tw_verdicts_init(m) == TW_OK &&
+	      tw_stalled_init(m) == TW_OK;
 	m->places[SHARD_HOMELESS] = p->problem.shards;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
@@ -72,7 +75,6 @@ static void master_free(struct tw_actor *a)
 	tw_verdicts_release(m);
 	tw_replicas_release(m);
 	tw_stalled_release(m);
-	tw_optimise_release(m);
 	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
 	tw_spans_release(&m->cuts.closed);
@@ -182,8 +184,6 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_cut_part(m, ctx, msg);
 		break;
 	case TW_SCALAR:
-		tw_optimise_scalar(m, msg);
-		break;
 	case TW_PIN:
 		tw_duties_message(&m->duties, ctx, msg);
 		break;

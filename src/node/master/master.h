@@ -5,12 +5,14 @@
 #ifndef TW_NODE_MASTER_MASTER_H
 #define TW_NODE_MASTER_MASTER_H
 
+#include "node/duty/batch/batch.h"
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
 #include "node/duty/finish/finish.h"
 #include "node/kernel/ledger.h"
 #include "node/kernel/master_post.h"
 #include "node/kernel/master_roster.h"
+#include "node/kernel/phase.h"
 #include "node/master/master_state.h"
 
 /* master_phases.c */
@@ -81,8 +83,6 @@ void tw_master_unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uin
 void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node);
 /* A server asks to leave. */
 void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* Is a cut due, so that the shards of a server that leaves can go elsewhere? */
-bool tw_master_must_move(const struct master *m);
 /* That cut is complete: its shards have no server now. */
 void tw_master_move(struct master *m, struct tw_context *ctx);
 /* Servers that leave and host nothing any more may go; the last one does not go alone. */
@@ -122,28 +122,15 @@ void tw_calm_resync(struct master *m, struct tw_context *ctx, uint32_t slot);
 bool tw_calm_waits(const struct master *m, uint32_t *slot);
 
 /* master_deal.c */
-void tw_deal(struct master *m, struct tw_context *ctx);
+extern const struct tw_dealer tw_dealer_stream;
 /* Nothing is dealt.  TW_NO_MEMORY leaves what release gives back, here and below. */
 enum tw_status tw_deal_init(struct master *m);
 void tw_deal_release(struct master *m);
-void tw_deal_appetite(struct master *m, uint32_t slot, enum appetite to);
-/* A worker asks for work. */
-void tw_deal_asks(struct master *m, uint32_t slot);
-/* Was it told that there is no work, and waits for some? */
-static inline bool tw_deal_was_told(const struct member *e)
-{
-	return e->appetite == APPETITE_DRY || e->appetite == APPETITE_EARLY;
-}
 /* Is this a warm start, in which it is not this worker's turn yet? */
 bool tw_deal_too_early(const struct master *m, uint32_t slot);
 /* The next free range for this worker below `end`, at most `most` long, inside one epoch. */
 bool tw_deal_next_range(struct master *m, uint32_t slot, uint64_t end, uint64_t most,
 			struct tw_span *out);
-enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to);
-enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to);
-void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
-		  uint64_t to);
-void tw_deal_note_progress(struct master *m, struct tw_context *ctx);
 
 /* master_speeds.c */
 enum tw_status tw_speeds_init(struct master *m);
@@ -181,15 +168,9 @@ bool tw_orphans_next_range(struct master *m, uint32_t slot, uint64_t end, uint64
 bool tw_orphans_may_help(struct master *m);
 
 /* master_leases.c */
-bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
-		  uint64_t from, uint64_t to);
 /* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */
 void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle);
-void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
-		  uint64_t from, uint64_t to);
-/* The member's stripe of the next round. */
-void tw_deal_send_ahead(struct master *m, struct tw_context *ctx, uint32_t slot);
-/* ... is taken back; TW_NO_MEMORY: the run cannot go on. */
+/* The member's stripe of the next round is taken back; TW_NO_MEMORY: the run cannot go on. */
 enum tw_status tw_deal_withdraw(struct master *m, uint32_t slot);
 /* Everything this worker holds goes back and is dealt again; it asks for nothing. */
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot);
@@ -202,24 +183,16 @@ void tw_deal_no_more(struct master *m, struct tw_context *ctx);
 void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
 bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 		   const struct tw_range *list, size_t count);
-/* This member's lease that begins at this position is void; what is in it is not given back. */
-void tw_deal_close(struct master *m, uint32_t slot, uint64_t from);
 /* A new generation: nobody holds anything; what was held is dealt again. */
 void tw_deal_forget(struct master *m, struct tw_context *ctx);
 
 /* master_rounds.c */
+extern const struct tw_dealer tw_dealer_round;
 enum tw_status tw_round_init(struct master *m);
 void tw_round_release(struct master *m);
-void tw_round_deal(struct master *m, struct tw_context *ctx);
-void tw_round_put(struct master *m, uint32_t slot, enum stripe_state to);
 /* Has its contribution reached some shard, and not all?  Where it has cells: that of the one that
  * holds up the others, and shards of its stage. */
 bool tw_round_is_under_way(const struct master *m, uint32_t slot);
-/* Does it have a stripe in the round that is open? */
-static inline bool tw_round_planned(const struct member *e)
-{
-	return e->stripe.state != STRIPE_NONE && e->stripe.state != STRIPE_BEHIND;
-}
 /* It asked before it had heard of the stripe that it has by now: it will ask again after that.  One
  * that holds a replica has not heard of that round's end before. */
 static inline bool tw_round_crossed(const struct master *m, const struct tw_msg *idle)
@@ -260,36 +233,6 @@ void tw_verdicts_have(struct master *m, struct tw_context *ctx, const struct tw_
 void tw_verdicts_active(struct master *m, uint32_t slot);
 /* Judge what is due. */
 void tw_verdicts_give(struct master *m, struct tw_context *ctx);
-
-/* master_optimise.c: where an optimiser drives the run; elsewhere these do nothing */
-#define TW_OPTIMISER_PART "optimiser" /* its array in the master's part */
-enum tw_status tw_optimise_init(struct master *m);
-void tw_optimise_release(struct master *m);
-/* Do what is next: a list, portions for whoever asks, or nothing. */
-void tw_optimise_deal(struct master *m, struct tw_context *ctx);
-/* A shard has carried out a list. */
-void tw_optimise_scalar(struct master *m, const struct tw_msg *msg);
-/* The list under way once more, if this shard has not answered. */
-void tw_optimise_list_to(struct master *m, struct tw_context *ctx, uint32_t shard);
-/* Is this shard's answer waited for? */
-bool tw_optimise_awaits(const struct master *m, uint32_t shard);
-/* Its state as an array, the caller's to put back; n is 0 where there is none. */
-enum tw_status tw_optimise_pack(const struct master *m, struct tw_array *out);
-enum tw_status tw_optimise_restore(struct master *m, const struct tw_array *part);
-/* From the initial weights. */
-void tw_optimise_restart(struct master *m);
-
-/* master_portions.c: the evaluation under way */
-enum tw_status tw_portions_init(struct master *m);
-void tw_portions_release(struct master *m);
-void tw_portions_forget(struct master *m);
-void tw_portions_open(struct master *m);
-bool tw_portions_complete(const struct master *m);
-void tw_portions_serve(struct master *m, struct tw_context *ctx);
-/* A worker reports the lease that begins at this position done. */
-void tw_portion_done(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from);
-/* A worker goes: what somebody else computes as well is not given back. */
-void tw_portions_left(struct master *m, uint32_t slot);
 
 /* master_replicas.c: where each worker holds a replica of all shards; elsewhere these do nothing */
 enum tw_status tw_replicas_init(struct master *m);
@@ -365,8 +308,6 @@ int64_t tw_cut_period(const struct master *m);
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status);
 
 /* master_stuck.c */
-/* This member has work to do from now on. */
-void tw_stuck_asked(struct master *m, struct tw_context *ctx, struct member *e);
 /* It has finished what it was asked for last, which has so many samples. */
 void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e,
 		       uint64_t samples);

@@ -196,7 +196,7 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	struct tw_span *closed = tw_spans_list(&m->cuts.closed);
 	struct speed *speeds = m->plan->traffic.adaptive ? tw_speeds_list(m) : NULL;
 	struct tw_array optimiser;
-	const enum tw_status packed = tw_optimise_pack(m, &optimiser);
+	const enum tw_status packed = tw_batch_master_pack(m, &optimiser);
 	struct tw_array list[4] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_deal.c - who gets which samples next. What members hold is in master_leases.c, rounds are
- * in master_rounds.c.
+/* master_deal.c - a stream of leases: who gets which samples next. What members hold is in
+ * master_leases.c, rounds are in master_rounds.c.
  *
  *  (1) `taken` holds every position that is dealt, done, dropped or refused; what is not in it is
  *      dealt next, lowest first, so an epoch's order is followed but for what comes back.
@@ -8,8 +8,6 @@
  *      nothing is not looked at again before that can have changed, so an event costs as many
  *      looks as it serves workers, plus one. */
 #include "node/master/master.h"
-
-#include <math.h>
 
 /* How many workers may work now: in a warm start not all of them. */
 static uint32_t allowed(const struct master *m)
@@ -84,42 +82,6 @@ void tw_deal_release(struct master *m)
 	tw_spans_release(&m->dealing.taken);
 }
 
-void tw_deal_appetite(struct master *m, uint32_t slot, enum appetite to)
-{
-	struct dealing *d = &m->dealing;
-	struct tw_slots *const of[] = { NULL, &d->hungry, &d->dry, &d->early };
-	struct member *e = &m->member[slot];
-
-	if (of[e->appetite])
-		tw_slots_put(of[e->appetite], slot, false);
-	if (of[to])
-		tw_slots_put(of[to], slot, true);
-	e->appetite = to;
-	tw_round_put(m, slot, e->stripe.state);
-}
-
-void tw_deal_asks(struct master *m, uint32_t slot)
-{
-	if (m->member[slot].appetite == APPETITE_NONE)
-		tw_deal_appetite(m, slot, APPETITE_HUNGRY);
-}
-
-enum tw_status tw_deal_take(struct master *m, uint64_t from, uint64_t to)
-{
-	const enum tw_status st = tw_spans_add(&m->dealing.taken, from, to, NULL);
-
-	if (tw_spans_total(&m->dealing.taken) > m->dealing.frontier)
-		m->dealing.frontier = tw_spans_total(&m->dealing.taken);
-	return st;
-}
-
-enum tw_status tw_deal_give_back(struct master *m, uint64_t from, uint64_t to)
-{
-	m->dealing.again = true;
-	tw_orphans_came_back(m, from, to);
-	return tw_spans_remove(&m->dealing.taken, from, to);
-}
-
 /* 0: evaluations come first. */
 static uint64_t lease_size(const struct master *m, uint32_t slot)
 {
@@ -141,33 +103,6 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 		       : tw_eval_master_room(m, unit) / unit * unit;
 }
 
-void tw_deal_note(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from,
-		  uint64_t to)
-{
-	tw_figures_steady_dealt(m, ctx);
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_DEAL,
-					.slot = slot,
-					.from = from,
-					.count = (uint32_t)(to - from) });
-}
-
-void tw_deal_note_progress(struct master *m, struct tw_context *ctx)
-{
-	const double updates = m->optimise           ? (double)m->count.optimised.iterations
-			       : tw_master_rounds(m) ? (double)m->rounds.number
-						     : NAN;
-
-	tw_note(ctx, &(struct tw_note){
-			     .kind = TW_NOTE_PROGRESS,
-			     .round = m->rounds.number,
-			     .progress = { .dealt = tw_spans_total(&m->dealing.taken),
-					   .live = tw_master_live(m),
-					   .point = { .samples = (double)m->count.samples,
-						      .steps = (double)m->count.steps,
-						      .updates = updates,
-						      .train_loss = m->count.train_loss } } });
-}
-
 /* Leases for this worker, if there is something: one, or as many as are as long together, where a
  * range ends with its cell. */
 static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
@@ -187,7 +122,8 @@ static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 			return true; /* the run is given up */
 		tw_deal_appetite(m, slot, APPETITE_NONE);
 		tw_deal_tell_idle(m, ctx, slot, false);
-		tw_deal_note(m, ctx, slot, r.from, r.to);
+		tw_figures_steady_dealt(m, ctx);
+		tw_deal_note(ctx, slot, r.from, r.to);
 		tw_eval_master_ahead(m, ctx);
 		tw_deal_send(m, ctx, slot, e->held.next, r.from, r.to);
 		left -= r.to - r.from;
@@ -260,12 +196,46 @@ static void serve(struct master *m, struct tw_context *ctx)
 		d->again = d->turns = false;
 }
 
-void tw_deal(struct master *m, struct tw_context *ctx)
+/* --- the seat ---------------------------------------------------------------------------- */
+
+static void deal(struct master *m, struct tw_context *ctx)
 {
-	if (m->optimise)
-		tw_optimise_deal(m, ctx);
-	else if (tw_master_rounds(m))
-		tw_round_deal(m, ctx);
-	else if (m->phase == PHASE_RUN && !m->waits.paused)
+	if (m->phase == PHASE_RUN && !m->waits.paused)
 		serve(m, ctx);
 }
+
+static void recall(struct master *m, struct tw_context *ctx)
+{
+	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
+		if (m->member[k].live)
+			tw_master_places(m, ctx, k, false);
+	tw_deal_no_more(m, ctx);
+}
+
+/* There is no more to deal, and the run cannot end. */
+static bool waits(const struct master *m, uint32_t slot)
+{
+	return m->member[slot].held.count && tw_deal_exhausted(m);
+}
+
+/* It scores only. */
+static bool excuses(const struct master *m, uint32_t slot)
+{
+	return !m->member[slot].held.count;
+}
+
+static bool may_wait(const struct master *m)
+{
+	return tw_eval_master_scores(m) || tw_deal_exhausted(m);
+}
+
+const struct tw_dealer tw_dealer_stream = {
+	.name = "stream",
+	.deal = deal,
+	.recall = recall,
+	.came_back = tw_orphans_came_back,
+	.period = tw_speed_tell,
+	.waits = waits,
+	.excuses = excuses,
+	.may_wait = may_wait,
+};

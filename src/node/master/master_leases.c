@@ -7,58 +7,6 @@
  *      applied; elsewhere some shards may have applied some of it, and count that as repeated.
  *  (3) what was dropped as late comes back with the lease that is done, and is dealt again. */
 #include "node/master/master.h"
-#include "base/grow.h"
-
-#include <string.h>
-
-static struct tw_msg *lease_of(struct master *m, struct tw_context *ctx, uint32_t slot,
-			       struct tw_range range)
-{
-	struct tw_msg *msg = tw_master_to_worker(m, ctx, slot, TW_LEASE);
-	const struct tw_plan *p = m->plan;
-
-	if (!msg)
-		return NULL;
-	msg->h.incarnation = m->member[slot].incarnation;
-	msg->b.lease = (struct tw_body_lease){
-		.round = m->rounds.number,
-		.confirmed = m->member[slot].held.confirmed,
-		.range = range,
-		.batch = tw_deal_batch(m, slot),
-		.live = tw_master_live(m),
-		.nominal = p->dealing.global_batch
-				   ? (double)p->dealing.global_batch / tw_master_live(m)
-				   : p->dealing.batch,
-		.period = !range.count  ? 0
-			  : m->optimise ? (uint32_t)m->optimise->batch
-					: tw_speed_tell(m, slot),
-	};
-	return msg;
-}
-
-void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
-		  uint64_t from, uint64_t to)
-{
-	const struct tw_range range = { from, (uint32_t)(to - from), (uint32_t)id };
-	struct tw_msg *msg = lease_of(m, ctx, slot, range);
-
-	if (msg)
-		tw_send(ctx, msg);
-}
-
-void tw_deal_send_ahead(struct master *m, struct tw_context *ctx, uint32_t slot)
-{
-	const struct member *e = &m->member[slot];
-	const struct tw_range range = { e->ahead.from, e->ahead.count, (uint32_t)e->ahead.lease };
-	struct tw_msg *msg = lease_of(m, ctx, slot, range);
-
-	if (!msg)
-		return;
-	msg->b.lease.round++;
-	if (tw_round_planned(e) && e->stripe.incarnation == e->incarnation)
-		msg->b.lease.before = (uint32_t)e->stripe.lease;
-	tw_send(ctx, msg);
-}
 
 bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
 		     uint32_t flags)
@@ -96,42 +44,6 @@ void tw_deal_no_more(struct master *m, struct tw_context *ctx)
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live && m->member[k].held.count == 0)
 			tw_deal_tell_idle(m, ctx, k, true);
-}
-
-bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
-		  uint64_t from, uint64_t to)
-{
-	struct member *e = &m->member[slot];
-
-	if (!TW_GROW(m->heap, e->held.lease, e->held.room, e->held.count,
-		     (size_t)e->held.count + 1) ||
-	    tw_deal_take(m, from, to) != TW_OK) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a lease");
-		return false;
-	}
-	if (e->held.count == 0)
-		tw_stuck_asked(m, ctx, e);
-	e->held.lease[e->held.count++] = (struct open_lease){ id, from, to };
-	m->dealing.open_leases++;
-	m->dealing.open_samples += to - from;
-	return true;
-}
-
-static void close_lease(struct master *m, uint32_t slot, uint32_t k)
-{
-	struct member *e = &m->member[slot];
-
-	m->dealing.open_samples -= e->held.lease[k].to - e->held.lease[k].from;
-	memmove(e->held.lease + k, e->held.lease + k + 1,
-		(--e->held.count - k) * sizeof *e->held.lease);
-	m->dealing.open_leases--;
-}
-
-void tw_deal_close(struct master *m, uint32_t slot, uint64_t from)
-{
-	for (uint32_t k = m->member[slot].held.count; k-- > 0;)
-		if (m->member[slot].held.lease[k].from == from)
-			close_lease(m, slot, k);
 }
 
 /* A lease is done up to here: what is in it was applied.  Of what the worker says that it has
@@ -205,9 +117,9 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 		    tw_deal_give_back(m, d->upto > l.from ? d->upto : l.from, l.to) != TW_OK)
 			tw_give_up(ctx, TW_NO_MEMORY,
 				   "no memory for samples that a worker returned");
-		close_lease(m, slot, k);
-		if (d->upto >= l.to)
-			tw_portion_done(m, ctx, slot, l.from);
+		tw_deal_close_lease(m, slot, k);
+		if (d->upto >= l.to && m->dealer->done)
+			m->dealer->done(m, ctx, slot, l.from);
 		count_done(m, ctx, e, d, &l, deal_late_again(m, ctx, msg, &l));
 		tw_stuck_finished(m, ctx, e, l.to - l.from);
 		break;
@@ -236,7 +148,8 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 	enum tw_status st = TW_OK;
 
 	tw_spans_init(&back, m->heap);
-	tw_portions_left(m, slot);
+	if (m->dealer->left)
+		m->dealer->left(m, slot);
 	for (uint32_t k = 0; k < e->held.count && st == TW_OK; k++) {
 		st = tw_spans_add(&back, e->held.lease[k].from, e->held.lease[k].to, NULL);
 		m->dealing.open_samples -= e->held.lease[k].to - e->held.lease[k].from;
@@ -308,7 +221,7 @@ void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	struct member *e = &m->member[slot];
 
-	for (uint32_t k = 0; m->optimise && k < e->held.count; k++)
+	for (uint32_t k = 0; m->dealer->renumbers && k < e->held.count; k++)
 		e->held.lease[k].id = ++e->held.next; /* those in between are void */
 	for (uint32_t k = 0; k < e->held.count; k++)
 		tw_deal_send(m, ctx, slot, e->held.lease[k].id, e->held.lease[k].from,

@@ -39,12 +39,8 @@ static void drain(struct master *m, struct tw_context *ctx)
 {
 	m->phase = PHASE_DRAIN;
 	m->since = m->cuts.draining = tw_now(ctx);
-	if (tw_master_rounds(m))
-		return;
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->member[k].live)
-			tw_master_places(m, ctx, k, false);
-	tw_deal_no_more(m, ctx);
+	if (m->dealer->recall)
+		m->dealer->recall(m, ctx);
 }
 
 static void check_members(struct master *m, struct tw_context *ctx)
@@ -66,7 +62,7 @@ static void check_members(struct master *m, struct tw_context *ctx)
 
 static void deal(struct master *m, struct tw_context *ctx)
 {
-	tw_deal(m, ctx);
+	m->dealer->deal(m, ctx);
 	if (m->wish.stranded)
 		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 }
@@ -75,6 +71,7 @@ static void run(struct master *m, struct tw_context *ctx)
 {
 	const bool ends = m->wish.time_up || m->wish.finish || m->wish.stop;
 	const bool moves = tw_master_must_move(m);
+	bool border;
 
 	check_members(m, ctx);
 	if (tw_calm_due(m)) {
@@ -84,20 +81,16 @@ static void run(struct master *m, struct tw_context *ctx)
 	deal(m, ctx);
 	if (m->phase != PHASE_RUN)
 		return;
+	border = !m->dealer->border || m->dealer->border(m);
 	if (m->wish.cut && !m->plan->checkpoint.drain && !ends && !moves) { /* nobody pauses */
-		if (!tw_master_rounds(m) || !m->rounds.open)
+		if (border)
 			tw_cut_snap(m, ctx);
-		if (tw_master_rounds(m))
-			deal(m, ctx);
+		deal(m, ctx);
 		return;
 	}
-	if (tw_master_rounds(m)) {
-		if (!m->rounds.open && (ends || moves || m->wish.cut || tw_deal_exhausted(m)))
-			drain(m, ctx);
-	} else if (ends || moves || m->wish.cut ||
-		   (tw_deal_exhausted(m) && !m->dealing.open_leases)) {
+	if (border &&
+	    (ends || moves || m->wish.cut || (tw_deal_exhausted(m) && !m->dealing.open_leases)))
 		drain(m, ctx);
-	}
 }
 
 /* A worker that asks has heard all answers of the rounds before.  What its codec owes is right only
@@ -199,8 +192,7 @@ static void do_what_is_due(struct master *m, struct tw_context *ctx)
 			run(m, ctx);
 			break;
 		case PHASE_DRAIN:
-			if (tw_master_rounds(m))
-				deal(m, ctx);
+			deal(m, ctx);
 			drained(m, ctx);
 			break;
 		case PHASE_SNAP:

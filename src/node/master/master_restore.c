@@ -392,8 +392,8 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 		if (speeds && !m->restart.begun)
 			tw_speeds_restore(m, speeds->at, speeds->n);
 		if (st == TW_OK)
-			st = tw_optimise_restore(
-				m, tw_part_find(one.list, one.count, TW_OPTIMISER_PART));
+			st = tw_batch_master_restore(
+				m, tw_part_find(one.list, one.count, TW_BATCH_PART));
 		m->heap->put(m->heap, one.list);
 	}
 	m->rounds.number = x->round;
@@ -501,7 +501,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		before = tw_spans_total(&m->dealing.taken);
 		tw_spans_clear(&m->dealing.taken);
 		tw_orphans_restart(m);
-		tw_optimise_restart(m);
+		tw_batch_master_restart(m);
 		m->rounds.number = m->dealing.frontier = 0;
 		tw_eval_master_restore(m, 0);
 		m->count.dropped = m->count.refused = 0;

@@ -37,16 +37,6 @@ void tw_round_release(struct master *m)
 	m->heap->put(m->heap, m->rounds.have);
 }
 
-void tw_round_put(struct master *m, uint32_t slot, enum stripe_state to)
-{
-	struct member *e = &m->member[slot];
-
-	m->rounds.stripes[e->stripe.state]--;
-	m->rounds.stripes[to]++;
-	e->stripe.state = to;
-	tw_slots_put(&m->rounds.back, slot, to == STRIPE_BEHIND && e->appetite != APPETITE_NONE);
-}
-
 static uint32_t planned(const struct rounds *r)
 {
 	return r->stripes[STRIPE_STAGING] + r->stripes[STRIPE_COMPLETE] +
@@ -91,7 +81,7 @@ static void begin_stripe(struct master *m, struct tw_context *ctx, uint32_t slot
 				     .count = what->count,
 				     .from = what->from,
 				     .lease = what->lease };
-	tw_stuck_asked(m, ctx, e);
+	tw_deal_busy(m, ctx, e);
 }
 
 /* Between rounds a cut, a pause or the end come first. */
@@ -130,7 +120,8 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 		     &(struct stripe_ahead){ .from = r.from,
 					     .lease = ++e->held.next,
 					     .count = (uint32_t)(r.to - r.from) });
-	tw_deal_note(m, ctx, slot, r.from, r.to);
+	tw_figures_steady_dealt(m, ctx);
+	tw_deal_note(ctx, slot, r.from, r.to);
 	tw_deal_send(m, ctx, slot, e->stripe.lease, r.from, r.to);
 	return true;
 }
@@ -159,7 +150,8 @@ static void plan_ahead(struct master *m, struct tw_context *ctx)
 		}
 		e->ahead =
 			(struct stripe_ahead){ r.from, ++e->held.next, (uint32_t)(r.to - r.from) };
-		tw_deal_note(m, ctx, k, r.from, r.to);
+		tw_figures_steady_dealt(m, ctx);
+		tw_deal_note(ctx, k, r.from, r.to);
 		tw_deal_send_ahead(m, ctx, k);
 	}
 }
@@ -409,7 +401,7 @@ static void plan_late(struct master *m, struct tw_context *ctx)
 	}
 }
 
-void tw_round_deal(struct master *m, struct tw_context *ctx)
+static void deal(struct master *m, struct tw_context *ctx)
 {
 	for (;;) {
 		if (m->rounds.open) {
@@ -438,3 +430,55 @@ void tw_round_deal(struct master *m, struct tw_context *ctx)
 		plan_ahead(m, ctx);
 	}
 }
+
+/* --- the seat ------------------------------------------------------------------------------ */
+
+static bool border(const struct master *m)
+{
+	return !m->rounds.open;
+}
+
+static double updates(const struct master *m)
+{
+	return (double)m->rounds.number;
+}
+
+/* A replica that has the sum of the round has done its part. */
+static bool has_sum(const struct master *m, uint32_t slot)
+{
+	return tw_master_has_replicas(m) && m->replicas.formed &&
+	       m->member[slot].replica.heard[REPLICA_HAS] == m->plan->problem.shards;
+}
+
+static bool waits(const struct master *m, uint32_t slot)
+{
+	const struct member *e = &m->member[slot];
+
+	return m->rounds.open &&
+	       ((e->stripe.state == STRIPE_STAGING && !has_sum(m, slot)) || tw_round_is_late(e));
+}
+
+/* A late worker of a round that is over holds up nobody while rounds go on; see also (5) in
+ * master_stuck.c. */
+static bool excuses(const struct master *m, uint32_t slot)
+{
+	return !tw_round_planned(&m->member[slot]) || tw_round_is_under_way(m, slot) ||
+	       !m->rounds.stripes[STRIPE_COMPLETE];
+}
+
+static bool may_wait(const struct master *m)
+{
+	return m->rounds.stripes[STRIPE_COMPLETE] != 0;
+}
+
+const struct tw_dealer tw_dealer_round = {
+	.name = "round",
+	.deal = deal,
+	.border = border,
+	.came_back = tw_orphans_came_back,
+	.period = tw_speed_tell,
+	.updates = updates,
+	.waits = waits,
+	.excuses = excuses,
+	.may_wait = may_wait,
+};

@@ -28,7 +28,6 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 		return;
 	tw_cut_snap_shard(m, ctx, s);
 	tw_duties_home(&m->duties, ctx, s);
-	tw_optimise_list_to(m, ctx, s);
 }
 
 /* --- who hosts what --------------------------------------------------------------------------- */
@@ -114,20 +113,6 @@ void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const str
 	i->state = SERVER_LEAVING;
 }
 
-static uint32_t staying(const struct master *m)
-{
-	uint32_t count = 0;
-
-	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
-		count += m->server[k].state == SERVER_HERE;
-	return count;
-}
-
-static bool leaver(const struct master *m, uint32_t k)
-{
-	return m->server[k].state == SERVER_LEAVING;
-}
-
 static bool hosts(const struct master *m, uint32_t node)
 {
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
@@ -136,21 +121,11 @@ static bool hosts(const struct master *m, uint32_t node)
 	return false;
 }
 
-bool tw_master_must_move(const struct master *m)
-{
-	if (m->restart.move == MOVE_PUT_OFF || !staying(m))
-		return false;
-	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
-		if (leaver(m, k))
-			return true;
-	return false;
-}
-
 /* (2) */
 void tw_master_move(struct master *m, struct tw_context *ctx)
 {
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
-		if (!leaver(m, k))
+		if (!tw_server_leaves(m, k))
 			continue;
 		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 			if (m->shard[s].place >= SHARD_ASSIGNED && m->shard[s].node == k + 1)
@@ -170,8 +145,8 @@ static void let_go(struct master *m, struct tw_context *ctx, uint32_t k)
 
 	if (!msg)
 		return;
-	tw_say(ctx, TW_INFO, "server %u left; %u remain%s", k, staying(m),
-	       staying(m) == 1 ? "s" : "");
+	tw_say(ctx, TW_INFO, "server %u left; %u remain%s", k, tw_servers_staying(m),
+	       tw_servers_staying(m) == 1 ? "s" : "");
 	m->server[k].state = SERVER_AWAY;
 	m->server[k].left = true;
 	tw_send(ctx, msg);
@@ -184,11 +159,11 @@ void tw_master_servers_go(struct master *m, struct tw_context *ctx)
 	    !m->restart.loading && tw_master_must_move(m))
 		tw_master_move(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
-		if (!leaver(m, k))
+		if (!tw_server_leaves(m, k))
 			continue;
 		if (!hosts(m, k + 1)) {
 			let_go(m, ctx, k);
-		} else if (!staying(m) && !m->wish.stop) {
+		} else if (!tw_servers_staying(m) && !m->wish.stop) {
 			tw_say(ctx, TW_WARNING,
 			       "server %u leaves, and no other server can take its shards: "
 			       "stopping at a checkpoint",

@@ -39,7 +39,7 @@ static bool one_state(struct master *m)
 	for (uint32_t s = 0; adopted && s < m->plan->problem.shards; s++)
 		behind = behind ||
 			 (m->shard[s].place == SHARD_ADOPTED && m->shard[s].round + 1 < round);
-	return !(adopted && (lost || m->optimise)) && !behind && !(m->restart.begun && lost);
+	return !(adopted && (lost || m->dealer->forgets)) && !behind && !(m->restart.begun && lost);
 }
 
 static void roll_back(struct master *m, struct tw_context *ctx)

@@ -68,7 +68,6 @@ static uint64_t stamp_pause(const struct master *m)
 /* (1) */
 static uint64_t stamp(const struct master *m)
 {
-	const struct optimise *o = m->optimise;
 	const uint64_t done[] = {
 		m->rounds.number,
 		m->rounds.stripes[STRIPE_COMPLETE],
@@ -82,7 +81,7 @@ static uint64_t stamp(const struct master *m)
 		m->restart.reading,
 		stamp_shards(m),
 		stamp_replicas(m),
-		o ? o->number + o->left + o->portions.done : 0,
+		tw_batch_master_progress(m),
 	};
 	uint64_t h = 0;
 

@@ -10,6 +10,7 @@
 #include "base/quantile.h"
 #include "base/slots.h"
 #include "node/checkpoint_part.h"
+#include "node/kernel/dealer.h"
 #include "node/kernel/duty.h"
 #include "node/kernel/pace.h"
 #include "node/plan.h"
@@ -334,45 +335,6 @@ struct rounds {
 	uint32_t words;  /* of 64 shards, per slot */
 };
 
-/* A portion of an evaluation, see master_portions.c.
- *
- *  (1) it is taken exactly while it is done or somebody holds it; holder[1] is a backup task. */
-struct portion {
-	uint32_t holder[2]; /* slots; UINT32_MAX: nobody */
-	uint32_t before, after;
-	bool listed, done;
-};
-struct portions {
-	struct portion *at;
-	uint32_t count, done;
-	uint32_t low;         /* the first that is not done */
-	uint32_t first, last; /* out with one worker, in the order in which they were dealt */
-	uint64_t backups;
-};
-
-enum optimise_state {
-	OPTIMISE_RESTS,     /* at a point that was accepted */
-	OPTIMISE_COMMANDS,  /* shards carry out a list */
-	OPTIMISE_EVALUATES, /* workers evaluate */
-};
-
-/* Where a batch method drives the run, see master_optimise.c.
- *
- *  (1) `left` shards have not answered list `number`. */
-struct optimise {
-	enum optimise_state state;
-	struct tw_descent descent;
-	void *own; /* state of the method */
-	size_t own_bytes;
-	uint64_t number, batch; /* of the last list; of the batch that is evaluated */
-	struct tw_commands list;
-	double *result; /* by shard: list.room of each */
-	double *sum;    /* over shards */
-	bool *answered; /* by shard */
-	uint32_t left;
-	struct portions portions;
-};
-
 /* All replicas, where the plan has them, and those who add up a round.
  *
  *  (1) `ready` is the number of live members whose replica is READY; the replica of one who is not
@@ -514,8 +476,7 @@ struct cuts {
 /* What happened, as far as the master knows.  A cut restores redealt, dropped, refused and
  * lost_copies; steps and samples are the shards' when a generation is agreed on. */
 struct counts {
-	uint64_t steps, samples;       /* applied */
-	struct tw_optimised optimised; /* of the batch method that drives the run */
+	uint64_t steps, samples; /* applied */
 	uint64_t redealt, dropped, refused;
 	uint64_t lost_copies; /* own parameters that died with a worker */
 	double loss_sum;
@@ -545,20 +506,21 @@ struct master {
 	struct member *member; /* by slot */
 	struct membership members;
 	struct shard_info *shard;
-	uint32_t places[SHARD_PLACES]; /* shards in each place */
-	struct server_info *server;    /* by server number (node - 1) */
+	uint32_t places[SHARD_PLACES];  /* shards in each place */
+	struct server_info *server;     /* by server number (node - 1) */
+	const struct tw_dealer *dealer; /* kernel/dealer.h */
 	struct dealing dealing;
 	struct rounds rounds;
 	struct replicas replicas;
 	struct stalled stalled;
 	struct takeover takeover;
 	struct calm calm;
-	struct optimise *optimise; /* NULL: none */
 	struct commit commit;
 	struct verdicts verdicts;
 	struct cuts cuts;
 	struct eval_master *eval;       /* duty/eval */
 	struct figures_master *figures; /* duty/figures */
+	struct batch_master *batch;     /* duty/batch; NULL: no batch method drives the run */
 	struct finish_master *finish;   /* duty/finish */
 	struct tw_duties duties;
 	struct counts count;

@@ -25,9 +25,9 @@
 
 #include <stdio.h>
 
-#define SHORTEST                                                                                   \
-	(TW_SECOND /                                                                               \
-	 1000) /* Samples that this member works on: of its first lease, or its stripe. */
+#define SHORTEST (TW_SECOND / 1000)
+
+/* Samples that this member works on: of its first lease, or its stripe. */
 static double owed(const struct member *e)
 {
 	if (e->held.count)
@@ -40,12 +40,6 @@ int64_t tw_stuck_patience(const struct master *m, uint32_t slot)
 	return tw_pace_patience(&m->watch.pace, slot,
 				slot < m->plan->crew.workers ? owed(&m->member[slot]) : 0,
 				m->plan->crew.stuck);
-}
-
-void tw_stuck_asked(struct master *m, struct tw_context *ctx, struct member *e)
-{
-	e->asked = tw_now(ctx);
-	tw_master_may_be_due(m, e->asked);
 }
 
 void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e, uint64_t samples)
@@ -69,8 +63,7 @@ void tw_stuck_owes_part(struct master *m)
 		m->watch.earliest = 0;
 }
 
-/* Since when others wait for this member; INT64_MAX: nobody does.  A late worker of a round that is
- * over holds up nobody while rounds go on. */
+/* Since when others wait for this member; INT64_MAX: nobody does. */
 static int64_t waited_since(const struct master *m, uint32_t slot)
 {
 	const struct member *e = &m->member[slot];
@@ -79,11 +72,7 @@ static int64_t waited_since(const struct master *m, uint32_t slot)
 		return INT64_MAX;
 	if (m->phase == PHASE_SCORE)
 		return tw_eval_master_since(m, slot);
-	if (m->phase == PHASE_RUN && tw_master_rounds(m) && !m->optimise &&
-	    (!tw_round_planned(e) || tw_round_is_under_way(m, slot) ||
-	     !m->rounds.stripes[STRIPE_COMPLETE])) /* (5) */
-		return INT64_MAX;
-	if (m->phase == PHASE_RUN && !tw_master_rounds(m) && !e->held.count) /* it scores only */
+	if (m->phase == PHASE_RUN && m->dealer->excuses && m->dealer->excuses(m, slot))
 		return INT64_MAX;
 	return m->phase == PHASE_RUN || e->asked > m->since ? e->asked : m->since;
 }
@@ -182,11 +171,7 @@ static bool anybody_waits(const struct master *m)
 	if ((m->plan->gate->traits & TW_GATE_HOLDS) && m->phase != PHASE_SCORE &&
 	    m->phase != PHASE_SNAP)
 		return false; /* (4) */
-	if (m->phase != PHASE_RUN || m->optimise)
-		return true;
-	if (tw_master_rounds(m))
-		return m->rounds.stripes[STRIPE_COMPLETE] != 0;
-	return tw_eval_master_scores(m) || tw_deal_exhausted(m);
+	return m->phase != PHASE_RUN || !m->dealer->may_wait || m->dealer->may_wait(m);
 }
 
 void tw_stuck_awake(struct master *m, struct tw_context *ctx)

@@ -108,19 +108,6 @@ void tw_master_waited(struct master *m, struct tw_context *ctx)
 
 /* --- for whom --------------------------------------------------------------------------------- */
 
-/* It was too late for its round and has not come home. */
-static bool is_late(const struct member *e)
-{
-	return e->stripe.state == STRIPE_BEHIND && e->appetite == APPETITE_NONE;
-}
-
-/* A replica that has the sum of the round has done its part. */
-static bool has_sum(const struct master *m, uint32_t slot)
-{
-	return tw_master_has_replicas(m) && m->replicas.formed &&
-	       m->member[slot].replica.heard[REPLICA_HAS] == m->plan->problem.shards;
-}
-
 bool tw_master_waits_for(const struct master *m, uint32_t slot)
 {
 	const struct member *e = &m->member[slot];
@@ -132,17 +119,12 @@ bool tw_master_waits_for(const struct master *m, uint32_t slot)
 	if (m->phase == PHASE_SCORE)
 		return tw_eval_master_has_chunk(m, slot);
 	if (m->phase == PHASE_DRAIN)
-		return e->held.count != 0 || is_late(e);
+		return e->held.count != 0 || tw_round_is_late(e);
 	if (m->phase != PHASE_RUN)
 		return false;
 	if (tw_eval_master_has_chunk(m, slot))
 		return true;
-	if (m->optimise) /* a portion that is late holds up all */
-		return m->optimise->state == OPTIMISE_EVALUATES && e->held.count;
-	if (!tw_master_rounds(m)) /* there is no more to deal, and the run cannot end */
-		return e->held.count && tw_deal_exhausted(m);
-	return m->rounds.open &&
-	       ((e->stripe.state == STRIPE_STAGING && !has_sum(m, slot)) || is_late(e));
+	return m->dealer->waits(m, slot);
 }
 
 static const char *expected_of(const struct master *m, uint32_t slot)
@@ -157,7 +139,7 @@ static const char *expected_of(const struct master *m, uint32_t slot)
 	case PHASE_DRAIN:
 		return "its lease";
 	default:
-		return m->optimise                                        ? "its portion"
+		return m->dealer->work                                    ? m->dealer->work
 		       : m->rounds.open && e->stripe.state != STRIPE_NONE ? "its contribution"
 		       : tw_eval_master_has_chunk(m, slot)                ? "its score"
 									  : "its lease";
@@ -194,7 +176,7 @@ const char *tw_master_shard_owes(const struct master *m, uint32_t shard)
 	case PHASE_SCORE:
 		return tw_eval_master_has_view(m, shard) ? NULL : "the version to evaluate";
 	case PHASE_RUN:
-		return tw_optimise_awaits(m, shard) ? "its part of the vectors" : NULL;
+		return m->dealer->owes ? m->dealer->owes(m, shard) : NULL;
 	default:
 		return NULL;
 	}

@@ -37,12 +37,13 @@
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
 #include "node/shard/shard.h"
 #include "base/fetch.h"
+#include "node/duty/batch/batch.h"
 #include "node/duty/eval/eval.h"
 #include "node/well_formed.h"
 
 /* --- the actor ---------------------------------------------------------------------------- */
 
-static const struct tw_duty *const duties[] = { &tw_eval_shard, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_shard, &tw_batch_shard, NULL };
 
 static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
 {
@@ -53,6 +54,9 @@ static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
 		return NULL;
 	tw_duties_place(&s->duties, s, duties, a->plan, s + 1);
 	s->plan = a->plan;
+	s->taker = tw_duties_seat(&s->duties);
+	if (!s->taker)
+		s->taker = &tw_taker_contribution;
 	s->heap = heap;
 	s->index = a->index;
 	tw_slice_empty(&s->slice, a->plan, heap, a->index);
@@ -162,6 +166,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_verdict_tell_again(s, ctx);
 		break;
 	case TW_PIN:
+	case TW_VEC:
 		tw_duties_message(&s->duties, ctx, m);
 		break;
 	case TW_SNAP:
@@ -188,9 +193,6 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		break;
 	case TW_MIX:
 		tw_spread_mix(s, ctx, m);
-		break;
-	case TW_VEC:
-		tw_shard_vec(s, ctx, m);
 		break;
 	default:
 		s->slice.tally.refused++;

@@ -23,6 +23,7 @@
 #define TW_NODE_SHARD_SHARD_H
 
 #include "node/kernel/duty.h"
+#include "node/kernel/taker.h"
 #include "node/slice_update.h"
 #include "node/shard/shard_clocks.h"
 
@@ -289,7 +290,8 @@ struct shard {
 	struct shard_bucket bucket;
 	struct shard_reduce reduce, average, views;
 	struct shard_spread spread;
-	struct eval_shard *eval; /* duty/eval */
+	const struct tw_taker *taker; /* kernel/taker.h */
+	struct eval_shard *eval;      /* duty/eval */
 	struct tw_duties duties;
 };
 
@@ -377,6 +379,7 @@ struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx,
 
 /* --- shard_push.c --------------------------------------------------------------------------- */
 
+extern const struct tw_taker tw_taker_contribution;
 /* A worker pushes: its contribution is taken, staged, refused or dropped, and answered. */
 void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* What is staged for this worker is not finite: it is refused, though it was taken. */
@@ -676,14 +679,6 @@ void tw_shard_give_late(struct shard *s, struct tw_context *ctx);
 void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* Flush the bucket, send the part of a cut, or both: what TW_SNAP says. */
 void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-
-/* --- shard_vectors.c: where an optimiser drives the run ------------------------------------- */
-
-/* TW_VEC: carry out a list of commands. */
-void tw_shard_vec(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* A worker that is admitted pushes a portion of the evaluation. */
-void tw_shard_portion(struct shard *s, struct tw_context *ctx, uint32_t slot,
-		      const struct tw_msg *m);
 
 /* --- shard_lockfree.c ----------------------------------------------------------------------- */
 

@@ -621,18 +621,11 @@ static enum tw_status accept_push(struct shard *s, struct tw_context *ctx, struc
 	return TW_OK;
 }
 
-void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void push(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
 {
-	const uint32_t slot = tw_shard_sender(s, m);
 	struct contribution *c;
 	enum tw_status st;
 
-	if (!tw_shard_admitted(s, ctx, slot, m))
-		return;
-	if (tw_plan_optimises(s->plan)) {
-		tw_shard_portion(s, ctx, slot, m);
-		return;
-	}
 	if (turned_down(s, ctx, slot, m))
 		return;
 	if (m->b.push.base.n > s->slice.version.n || !tw_shard_plausible(s, &m->b.push)) { /* (4) */
@@ -654,4 +647,14 @@ void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (st != TW_ABSENT)
 		strike(s, ctx, slot, m->b.push.link);
 	reject(s, ctx, slot, m);
+}
+
+const struct tw_taker tw_taker_contribution = { .name = "contribution", .push = push };
+
+void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	const uint32_t slot = tw_shard_sender(s, m);
+
+	if (tw_shard_admitted(s, ctx, slot, m))
+		s->taker->push(s, ctx, slot, m);
 }

@@ -1,91 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.c - the worker as an actor: what it is told, by whom, and which part of it hears it. */
-#include "node/duty/figures/figures.h"
 #include "node/worker/worker.h"
 #include "base/fetch.h"
+#include "node/duty/batch/batch.h"
 #include "node/duty/eval/eval.h"
+#include "node/duty/figures/figures.h"
 #include "node/well_formed.h"
 
-/* --- memory ------------------------------------------------------------------------------- */
-
-/* Every shard of the plan holds a range for every worker, or for one cell of it; for a cell without
- * a place none does. */
-static enum tw_status open_exchange(struct worker *w)
-{
-	const struct worker_stage *s = w->stage;
-	enum tw_status st;
-
-	if (!s)
-		return tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id, NULL,
-					w->plan->problem.shards);
-	st = tw_exchange_open(&w->exchange, w->heap, w->plan, &w->me.id,
-			      s->plan ? s->plan->shard : NULL, s->plan ? s->plan->shards : 0);
-	if (s->plan) {
-		w->exchange.lane = s->post.lane;
-		w->exchange.lanes = s->post.lanes;
-	}
-	return st;
-}
-
-static enum tw_status open_parts(struct worker *w)
-{
-	bool all = open_exchange(w) == TW_OK;
-
-	if (!w->stage || w->stage->plan)
-		all = all && tw_step_open(w) == TW_OK && tw_duties_open(&w->duties) == TW_OK &&
-		      tw_kept_open(w) == TW_OK;
-	return all ? TW_OK : TW_NO_MEMORY;
-}
-
-static void close_parts(struct worker *w)
-{
-	tw_duties_close(&w->duties);
-	tw_step_close(w);
-	tw_kept_close(w);
-	tw_exchange_close(&w->exchange);
-}
-
-enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell)
-{
-	const struct exchange before = w->exchange;
-	enum tw_status st;
-
-	if (w->stage->plan && w->stage->cell == cell)
-		return TW_OK;
-	w->exchange.node_down = NULL; /* which servers cannot be reached stays known */
-	tw_worker_reset_building(&w->building);
-	tw_stage_leave(w);
-	close_parts(w);
-	w->step = (struct worker_step){ .state = STEP_IDLE };
-	w->kept = (struct worker_kept){ 0 };
-	w->shard = NULL;
-	w->exchange = (struct exchange){ 0 };
-	st = tw_stage_take(w, cell);
-	if (st == TW_OK)
-		st = open_parts(w);
-	if (w->exchange.node_down) {
-		w->heap->put(w->heap, w->exchange.node_down);
-		w->exchange.node_down = before.node_down;
-	} else {
-		w->heap->put(w->heap, before.node_down);
-	}
-	return st;
-}
-
-/* A place that is wished for is most likely the one that it gets. */
-static enum tw_status open_cell(struct worker *w, uint32_t place)
-{
-	const uint32_t cells = tw_plan_cells(w->plan);
-	const bool wishes = place < w->plan->crew.workers * cells;
-	const uint32_t cell = wishes ? place % cells : UINT32_MAX;
-	enum tw_status st = tw_stage_open(w, cell);
-
-	if (wishes)
-		w->me.index = w->me.id.slot = place / cells;
-	return st == TW_OK && wishes ? tw_stage_take(w, cell) : st;
-}
-
-static const struct tw_duty *const duties[] = { &tw_eval_worker, &tw_figures_worker, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_worker, &tw_figures_worker,
+						&tw_batch_worker, NULL };
 
 static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 {
@@ -96,10 +19,13 @@ static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 		return NULL;
 	tw_duties_place(&w->duties, w, duties, a->plan, w + 1);
 	w->plan = a->plan;
+	w->leasing = tw_duties_seat(&w->duties);
+	if (!w->leasing)
+		w->leasing = tw_worker_rounds(w) ? &tw_leasing_round : &tw_leasing_stream;
 	w->heap = heap;
 	w->me.index = w->me.id.slot = a->index;
-	if (!tw_plan_is_staged(w->plan) || open_cell(w, a->index) == TW_OK)
-		if (open_parts(w) == TW_OK)
+	if (!tw_plan_is_staged(w->plan) || tw_worker_open_cell(w, a->index) == TW_OK)
+		if (tw_worker_open_parts(w) == TW_OK)
 			return (struct tw_actor *)w;
 	tw_worker_class.free((struct tw_actor *)w);
 	return NULL;
@@ -113,7 +39,7 @@ static void worker_free(struct tw_actor *a)
 		return;
 	tw_worker_reset_building(&w->building);
 	tw_stage_close(w);
-	close_parts(w);
+	tw_worker_close_parts(w);
 	w->heap->put(w->heap, w->leases.held);
 	w->heap->put(w->heap, w->leases.done);
 	w->heap->put(w->heap, w->leases.again);

@@ -20,6 +20,7 @@
 
 #include "node/exchange.h"
 #include "node/kernel/duty.h"
+#include "node/kernel/leasing.h"
 #include "node/worker/worker_stage.h"
 
 #define TW_FAREWELLS 8 /* how often a leaver tries to have taken what its codec owes */
@@ -171,6 +172,7 @@ struct worker {
 	const struct tw_plan *plan;
 	struct tw_heap *heap;
 	struct worker_membership me;
+	const struct tw_leasing *leasing; /* kernel/leasing.h */
 	struct worker_leases leases;
 	struct exchange exchange;
 	struct worker_step step;
@@ -192,11 +194,6 @@ struct worker {
 static inline bool tw_worker_rounds(const struct worker *w)
 {
 	return w->plan->gate->traits & TW_GATE_ROUNDS;
-}
-/* Does it work on portions of evaluations?  These are leases of a round, several of them. */
-static inline bool tw_worker_portions(const struct worker *w)
-{
-	return tw_plan_optimises(w->plan);
 }
 static inline bool tw_worker_is_member(const struct worker *w)
 {
@@ -233,8 +230,13 @@ static inline size_t tw_worker_pushes(const struct worker *w)
 	return tw_worker_total(w) * (1 + tw_plan_state_arrays(w->plan));
 }
 
-/* --- worker.c ----------------------------------------------------------------------------- */
+/* --- worker_parts.c ----------------------------------------------------------------------- */
 
+/* TW_NO_MEMORY leaves what close gives back. */
+enum tw_status tw_worker_open_parts(struct worker *w);
+void tw_worker_close_parts(struct worker *w);
+/* A place that is wished for is most likely the one that it gets. */
+enum tw_status tw_worker_open_cell(struct worker *w, uint32_t place);
 /* It is this cell from now on (7 in worker_stage.h).  Nothing is computed. */
 enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell);
 
@@ -313,6 +315,10 @@ static inline void tw_worker_close_leases(struct worker *w, uint64_t seq)
 		if (!w->leases.held[k].closing && w->leases.held[k].next == w->leases.held[k].to)
 			w->leases.held[k].closing = seq;
 }
+/* Leases of a stream, and of rounds. */
+extern const struct tw_leasing tw_leasing_stream, tw_leasing_round;
+/* A round that is over needs nothing more, unless it is being computed still. */
+void tw_worker_end_rounds(struct worker *w, struct tw_context *ctx);
 /* Leases of rounds before this one are void, but not the one that is being computed. */
 void tw_worker_void_leases(struct worker *w, uint64_t round);
 void tw_worker_drop_lease(struct worker *w, struct held *h);

@@ -105,15 +105,14 @@ void tw_worker_advance(struct worker *w, struct tw_context *ctx)
 		if (w->leases.dry && !tw_worker_rounds(w))
 			tw_worker_flush(w, ctx);
 		/* in rounds, asking says that nothing of ours is on its way any more */
-		if (!tw_worker_rounds(w) || !w->exchange.outs || tw_worker_portions(w))
+		if (w->leasing->closes || !w->exchange.outs)
 			tw_worker_want(w, ctx);
 		return;
 	}
 	merge_in_time(w, h);
 	if (!has_parameters(w, ctx, h) || !tw_exchange_has_credit(&w->exchange)) /* (1) */
 		return;
-	if ((!tw_worker_rounds(w) || tw_worker_portions(w)) &&
-	    tw_worker_positions_left(w) <= h->batch)
+	if (w->leasing->closes && tw_worker_positions_left(w) <= h->batch)
 		tw_worker_want(w, ctx);
 	if (w->building.merge_due && !w->plan->traffic.delay)
 		tw_step_fetched(w);

@@ -343,7 +343,7 @@ static void gradient_ready(struct worker *w, struct tw_context *ctx, struct tw_b
 	}
 	b->cycle++;
 	fetch = !flush && (b->cycle % t->fetch == 0 || (t->overlap && b->fetch_due)) &&
-		!(t->cache && is_fresh(w)) && !tw_worker_portions(w);
+		!(t->cache && is_fresh(w)) && w->leasing->fetches;
 	b->fetch_due = fetch;
 	if (t->push == 1) {
 		contribute_gradient(w, ctx, group, weight, divide, fetch);

@@ -177,7 +177,7 @@ void tw_worker_closings(struct worker *w, struct tw_context *ctx)
 	const uint32_t count = l->count, told = l->done_count;
 	uint32_t kept = 0;
 
-	if (tw_worker_rounds(w) && !tw_worker_portions(w))
+	if (!w->leasing->closes)
 		return; /* a round's lease ends with its commit, which the master knows first */
 	if (w->exchange.outdated)
 		w->building.fetch_due = true;
@@ -241,8 +241,7 @@ static bool add_held(struct worker *w, struct tw_context *ctx, const struct tw_b
 	return true;
 }
 
-/* A round that is over needs nothing more, unless it is being computed still. */
-static void end_rounds(struct worker *w, struct tw_context *ctx)
+void tw_worker_end_rounds(struct worker *w, struct tw_context *ctx)
 {
 	const struct tw_gate *gate = w->plan->gate;
 	struct held *h;
@@ -272,22 +271,27 @@ static void keep_round_before(struct worker *w, uint64_t round)
 	l->count = kept;
 }
 
-/* Portions of evaluations that are over are void.  True: this one is held already, under another
- * number, which the master does not know any more. */
-static bool portion_is_held(struct worker *w, struct tw_context *ctx, const struct tw_body_lease *b)
+static bool round_replaces(struct worker *w, struct tw_context *ctx, const struct tw_body_lease *b)
 {
-	struct worker_leases *l = &w->leases;
-
-	if (l->count && l->held[0].round != b->round)
-		end_rounds(w, ctx);
-	for (uint32_t k = 0; k < l->count; k++)
-		if (l->held[k].from == b->range.from && l->held[k].next == l->held[k].from &&
-		    !(tw_worker_busy(w) && l->held[k].id == w->step.compute.id)) {
-			l->held[k].id = b->range.lease;
-			return true;
-		}
+	if (w->plan->traffic.delay)
+		keep_round_before(w, b->round);
+	else
+		tw_worker_end_rounds(w, ctx);
 	return false;
 }
+
+const struct tw_leasing tw_leasing_stream = {
+	.name = "stream",
+	.gapless = true,
+	.closes = true,
+	.fetches = true,
+};
+
+const struct tw_leasing tw_leasing_round = {
+	.name = "round",
+	.replaces = round_replaces,
+	.fetches = true,
+};
 
 /* A range that can be worked on in steps: of the run, and inside one epoch unless stripes go beyond
  * the end of one. */
@@ -321,7 +325,7 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 	/* (1): in order, or one that was lost and is sent again would look old; a round's lease
 	 * needs none before it */
 	if (b->range.lease <= l->last || b->before > l->last ||
-	    (!tw_worker_rounds(w) && b->range.lease != l->last + 1))
+	    (w->leasing->gapless && b->range.lease != l->last + 1))
 		return;
 	if (l->dry && (w->plan->gate->traits & TW_GATE_HOLDS)) {
 		/* others went on meanwhile: read again, and count from where they are */
@@ -330,14 +334,8 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 	}
 	l->last = b->range.lease;
 	l->asked = l->dry = l->draining = false; /* one sent again ends no drain */
-	if (tw_worker_portions(w) && portion_is_held(w, ctx, b))
+	if (w->leasing->replaces && w->leasing->replaces(w, ctx, b))
 		return;
-	if (tw_worker_portions(w))
-		; /* beside the others of its evaluation */
-	else if (tw_worker_rounds(w) && w->plan->traffic.delay)
-		keep_round_before(w, b->round);
-	else if (tw_worker_rounds(w))
-		end_rounds(w, ctx);
 	if (!add_held(w, ctx, b))
 		return;
 	w->since = tw_now(ctx);

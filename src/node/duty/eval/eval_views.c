@@ -284,8 +284,8 @@ static struct tw_point label_of(const struct master *m)
 	l.updates = tw_master_updates(m, all.updates, all.contributions) / all.views;
 	l.rate /= m->plan->problem.shards;
 	l.staleness = contributions > 0 ? late / contributions : NAN;
-	if (tw_plan_optimises(m->plan))
-		l.updates = (double)m->count.optimised.iterations;
+	if (m->dealer->labels)
+		l.updates = m->dealer->updates(m);
 	return l;
 }
 

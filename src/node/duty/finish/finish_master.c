@@ -231,10 +231,7 @@ void tw_finish_master_end(struct master *m, struct tw_context *ctx, enum tw_stat
 		tw_tally_add(&t.tally, &m->shard[s].tally);
 	t.updates = tw_master_updates(m, (double)t.tally.updates, (double)t.tally.contributions) /
 		    p->problem.shards;
-	if (tw_plan_optimises(p)) {
-		t.optimised = m->count.optimised;
-		t.updates = (double)t.optimised.iterations;
-	}
+	tw_batch_master_totals(m, &t);
 	t.applied =
 		counted(m) ? (double)t.tally.samples / p->problem.shards : (double)m->count.samples;
 	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */

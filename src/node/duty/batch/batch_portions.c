@@ -1,40 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_portions.c - one evaluation of an optimiser: its portions are dealt by load, and the last
- * ones twice.
- *
- *  (1) a portion is a lease of its own.  Whoever asks gets the lowest one that nobody has.
- *  (2) a backup task: if all portions are dealt, or too many wait for one that is late, a worker
- *      that has nothing to do gets the one that has been out longest, if only one worker has it.
- *      Shards take what comes first; the other lease is closed as well.
- *  (3) no more than WINDOW portions for each worker are dealt beyond the first that is not done:
- *      shards keep what cannot be added yet.
- *  (4) `first`..`last` lists the portions that are out with one worker, in the order in which they
- *      were dealt; so an event costs what it changes. */
-#include "node/master/master.h"
-
-#include <string.h>
+/* batch_portions.c - the master's side of one evaluation: its portions are dealt by load, and the
+ * last ones twice.  The numbers in brackets are those of README.md. */
+#include "node/duty/batch/batch_state.h"
+#include "node/duty/figures/figures.h"
 
 #define WINDOW  8
 #define NOBODY  UINT32_MAX
 #define NOTHING UINT32_MAX
 
-enum tw_status tw_portions_init(struct master *m)
+enum tw_status tw_batch_portions_init(struct master *m)
 {
-	struct portions *p = &m->optimise->portions;
+	struct portions *p = &m->batch->portions;
 
 	p->count = (uint32_t)tw_plan_portions(m->plan);
 	p->at = tw_heap_zeros(m->heap, p->count * sizeof *p->at);
 	return p->at ? TW_OK : TW_NO_MEMORY;
 }
 
-void tw_portions_release(struct master *m)
+void tw_batch_portions_release(struct master *m)
 {
-	m->heap->put(m->heap, m->optimise->portions.at);
+	m->heap->put(m->heap, m->batch->portions.at);
 }
 
-void tw_portions_forget(struct master *m)
+void tw_batch_portions_forget(struct master *m)
 {
-	struct portions *p = &m->optimise->portions;
+	struct portions *p = &m->batch->portions;
 
 	for (uint32_t k = 0; k < p->count; k++)
 		p->at[k] = (struct portion){ .holder = { NOBODY, NOBODY },
@@ -44,20 +34,20 @@ void tw_portions_forget(struct master *m)
 	p->first = p->last = NOTHING;
 }
 
-void tw_portions_open(struct master *m)
+void tw_batch_portions_open(struct master *m)
 {
-	tw_portions_forget(m);
+	tw_batch_portions_forget(m);
 	m->dealing.again = true;
 }
 
-bool tw_portions_complete(const struct master *m)
+bool tw_batch_portions_complete(const struct master *m)
 {
-	const struct portions *p = &m->optimise->portions;
+	const struct portions *p = &m->batch->portions;
 
 	return p->done == p->count;
 }
 
-/* --- the list (4) --------------------------------------------------------------------------- */
+/* --- the list (6) --------------------------------------------------------------------------- */
 
 static void enlist(struct portions *p, uint32_t k)
 {
@@ -100,13 +90,12 @@ static uint32_t portion_at(const struct master *m, uint64_t from)
 {
 	const struct tw_optimising *o = &m->plan->optimising;
 
-	if (m->optimise->state != OPTIMISE_EVALUATES || from < base(m) ||
-	    from - base(m) >= o->batch)
+	if (m->batch->state != BATCH_EVALUATES || from < base(m) || from - base(m) >= o->batch)
 		return NOTHING;
 	return (uint32_t)((from - base(m)) / o->portion);
 }
 
-/* (1), (3) */
+/* (3), (5) */
 static uint32_t next_new(const struct master *m)
 {
 	const struct tw_optimising *o = &m->plan->optimising;
@@ -117,20 +106,20 @@ static uint32_t next_new(const struct master *m)
 	if (!tw_spans_gap(&m->dealing.taken, base(m), base(m) + o->batch, o->portion, &gap))
 		return NOTHING;
 	k = (uint32_t)((gap.from - base(m)) / o->portion);
-	return k < m->optimise->portions.low + window ? k : NOTHING;
+	return k < m->batch->portions.low + window ? k : NOTHING;
 }
 
-/* (2) */
+/* (4) */
 static uint32_t next_backup(const struct master *m, uint32_t slot)
 {
-	const struct portions *p = &m->optimise->portions;
+	const struct portions *p = &m->batch->portions;
 
 	return m->plan->optimising.backup && !m->member[slot].held.count ? p->first : NOTHING;
 }
 
 static bool deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
-	struct portions *p = &m->optimise->portions;
+	struct portions *p = &m->batch->portions;
 	struct member *e = &m->member[slot];
 	uint32_t k = next_new(m);
 	const bool again = k == NOTHING;
@@ -146,13 +135,13 @@ static bool deal_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 		return true; /* the run is given up */
 	p->at[k].holder[again] = slot;
 	p->backups += again;
-	m->count.optimised.backups = p->backups;
 	if (again)
 		unlist(p, k);
 	else
 		enlist(p, k);
 	tw_deal_appetite(m, slot, APPETITE_NONE);
-	tw_deal_note(m, ctx, slot, r.from, r.to);
+	tw_figures_steady_dealt(m, ctx);
+	tw_deal_note(ctx, slot, r.from, r.to);
 	tw_deal_send(m, ctx, slot, e->held.next, r.from, r.to);
 	return true;
 }
@@ -167,7 +156,7 @@ static void leave_dry(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tw_deal_send(m, ctx, slot, 0, 0, 0);
 }
 
-void tw_portions_serve(struct master *m, struct tw_context *ctx)
+void tw_batch_portions_serve(struct master *m, struct tw_context *ctx)
 {
 	struct dealing *d = &m->dealing;
 	uint32_t k;
@@ -185,10 +174,10 @@ void tw_portions_serve(struct master *m, struct tw_context *ctx)
 
 /* --- what comes of it ----------------------------------------------------------------------- */
 
-void tw_portion_done(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from)
+void tw_batch_portions_done(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from)
 {
-	struct portions *p = m->optimise ? &m->optimise->portions : NULL;
-	const uint32_t k = p ? portion_at(m, from) : NOTHING;
+	struct portions *p = &m->batch->portions;
+	const uint32_t k = portion_at(m, from);
 
 	if (k == NOTHING || p->at[k].done)
 		return;
@@ -201,14 +190,14 @@ void tw_portion_done(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 		p->at[k].holder[i] = NOBODY;
 		if (other == NOBODY || other == slot)
 			continue;
-		tw_deal_close(m, other, from); /* (2) */
+		tw_deal_close(m, other, from); /* (4) */
 		if (!m->member[other].held.count)
 			tw_deal_asks(m, other);
 	}
 	if (p->low == k) {
 		while (p->low < p->count && p->at[p->low].done)
 			p->low++;
-		m->dealing.again = true; /* (3) */
+		m->dealing.again = true; /* (5) */
 	}
 	/* it asked before it was done, and there was nothing new: it may have a backup task now */
 	if (!m->member[slot].held.count && tw_deal_was_told(&m->member[slot]))
@@ -217,12 +206,12 @@ void tw_portion_done(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a portion");
 }
 
-void tw_portions_left(struct master *m, uint32_t slot)
+void tw_batch_portions_left(struct master *m, uint32_t slot)
 {
-	struct portions *p = m->optimise ? &m->optimise->portions : NULL;
+	struct portions *p = &m->batch->portions;
 	struct holding *h = &m->member[slot].held;
 
-	for (uint32_t i = h->count; p && i-- > 0;) {
+	for (uint32_t i = h->count; i-- > 0;) {
 		const uint64_t from = h->lease[i].from;
 		const uint32_t k = portion_at(m, from);
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_optimise.c - a batch method drives the run: lists of commands to the shards, evaluations
- * by the workers (master_portions.c), and the iterator that decides what is next
- * (strategy/descent.h).
- *
- *  (1) at rest the point is one that was accepted, no list and no evaluation is under way, and
- *      rounds.open is false: cuts, moves, pauses and the end happen only then.  rounds.number is
- *      the number of the evaluation that was opened last, here and on every shard.
- *  (2) a list has a number and goes to all shards.  The next one is written when all have answered;
- *      what they added up is summed in the order of the shards, in double.
- *  (3) what is saved is the state at rest.  Without it a run begins at the initial weights. */
-#include "node/master/master.h"
+/* batch_master.c - the master's side of a batch method: lists of commands to the shards, and the
+ * iterator that decides what is next (strategy/descent.h).  Evaluations are in batch_portions.c.
+ * The numbers in brackets are those of README.md. */
+#include "node/duty/batch/batch.h"
+#include "node/duty/batch/batch_state.h"
+#include "node/duty/eval/eval.h"
+#include "node/duty/figures/figures.h"
+#include "node/kernel/duty.h"
+#include "node/kernel/master_post.h"
+#include "node/kernel/phase.h"
 
-#include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 /* --- memory --------------------------------------------------------------------------------- */
@@ -25,11 +24,11 @@ static struct tw_descender descender(struct master *m)
 {
 	const struct tw_optimising *o = plan_of(m);
 
-	return (struct tw_descender){ o->method, o->options, &o->how, &m->optimise->descent,
-				      m->optimise->own };
+	return (struct tw_descender){ o->method, o->options, &o->how, &m->batch->descent,
+				      m->batch->own };
 }
 
-static struct tw_optimised so_far(const struct optimise *o)
+static struct tw_optimised so_far(const struct batch_master *o)
 {
 	const struct tw_descent *d = &o->descent;
 
@@ -43,26 +42,20 @@ static struct tw_optimised so_far(const struct optimise *o)
 				      .why = tw_descent_why_text(d->why) };
 }
 
-/* What others know of it. */
+/* Nothing is dealt any more when it has ended. */
 static void know_state(struct master *m)
 {
-	const struct tw_descent *d = &m->optimise->descent;
+	const struct tw_descent *d = &m->batch->descent;
 
 	m->wish.over = d->why != TW_DESCENT_RUNS;
-	m->count.optimised = so_far(m->optimise);
 }
 
-enum tw_status tw_optimise_init(struct master *m)
+static enum tw_status open_memory(struct master *m)
 {
 	const struct tw_optimising *p = plan_of(m);
 	const uint32_t shards = m->plan->problem.shards;
-	struct optimise *o;
+	struct batch_master *o = m->batch;
 
-	if (!tw_plan_optimises(m->plan))
-		return TW_OK;
-	o = m->optimise = tw_heap_zeros(m->heap, sizeof *o);
-	if (!o)
-		return TW_NO_MEMORY;
 	o->own_bytes = tw_optimiser_bytes(p->method, p->options);
 	o->list.room = tw_descent_commands(p->method, p->options);
 	o->own = tw_heap_zeros(m->heap, o->own_bytes + 1);
@@ -74,32 +67,17 @@ enum tw_status tw_optimise_init(struct master *m)
 		return TW_NO_MEMORY;
 	tw_descent_begin(&o->descent);
 	know_state(m);
-	return tw_portions_init(m);
-}
-
-void tw_optimise_release(struct master *m)
-{
-	struct optimise *o = m->optimise;
-
-	if (!o)
-		return;
-	tw_portions_release(m);
-	m->heap->put(m->heap, o->own);
-	m->heap->put(m->heap, o->list.at);
-	m->heap->put(m->heap, o->result);
-	m->heap->put(m->heap, o->sum);
-	m->heap->put(m->heap, o->answered);
-	m->heap->put(m->heap, o);
+	return tw_batch_portions_init(m);
 }
 
 /* --- lists (2) ------------------------------------------------------------------------------ */
 
-static bool evaluates(const struct optimise *o)
+static bool evaluates(const struct batch_master *o)
 {
 	return o->list.count && o->list.at[o->list.count - 1].kind == TW_COMMAND_EVALUATE;
 }
 
-static uint32_t results(const struct optimise *o)
+static uint32_t results(const struct batch_master *o)
 {
 	uint32_t count = 0;
 
@@ -110,7 +88,7 @@ static uint32_t results(const struct optimise *o)
 
 static void send_list(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
-	const struct optimise *o = m->optimise;
+	const struct batch_master *o = m->batch;
 	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_VEC);
 	const size_t bytes = o->list.count * sizeof *o->list.at;
 	void *tail;
@@ -127,11 +105,11 @@ static void send_list(struct master *m, struct tw_context *ctx, uint32_t shard)
 
 static void give_list(struct master *m, struct tw_context *ctx)
 {
-	struct optimise *o = m->optimise;
+	struct batch_master *o = m->batch;
 
 	o->number++;
 	o->left = m->plan->problem.shards;
-	o->state = OPTIMISE_COMMANDS;
+	o->state = BATCH_COMMANDS;
 	m->rounds.open = true;
 	m->rounds.number += evaluates(o);
 	memset(o->answered, 0, m->plan->problem.shards * sizeof *o->answered);
@@ -139,28 +117,12 @@ static void give_list(struct master *m, struct tw_context *ctx)
 		send_list(m, ctx, s);
 }
 
-void tw_optimise_list_to(struct master *m, struct tw_context *ctx, uint32_t shard)
+static void hear_results(struct master *m, const struct tw_msg *msg)
 {
-	const struct optimise *o = m->optimise;
+	struct batch_master *o = m->batch;
+	const uint32_t s = msg->h.shard, count = results(o);
 
-	if (o && o->state == OPTIMISE_COMMANDS && !o->answered[shard])
-		send_list(m, ctx, shard);
-}
-
-bool tw_optimise_awaits(const struct master *m, uint32_t shard)
-{
-	const struct optimise *o = m->optimise;
-
-	return o && m->phase == PHASE_RUN && o->state == OPTIMISE_COMMANDS && !o->answered[shard];
-}
-
-void tw_optimise_scalar(struct master *m, const struct tw_msg *msg)
-{
-	struct optimise *o = m->optimise;
-	const uint32_t s = msg->h.shard;
-	const uint32_t count = o ? results(o) : 0;
-
-	if (!o || o->state != OPTIMISE_COMMANDS || msg->h.view != m->restart.generation ||
+	if (o->state != BATCH_COMMANDS || msg->h.view != m->restart.generation ||
 	    s >= m->plan->problem.shards || m->shard[s].node != msg->from.node || o->answered[s] ||
 	    msg->b.scalar.number != o->number || msg->h.tail != count * sizeof(struct tw_scalar))
 		return;
@@ -173,7 +135,7 @@ void tw_optimise_scalar(struct master *m, const struct tw_msg *msg)
 
 static const double *sum_results(struct master *m)
 {
-	struct optimise *o = m->optimise;
+	struct batch_master *o = m->batch;
 	const uint32_t count = results(o);
 
 	for (uint32_t k = 0; k < count; k++) {
@@ -190,21 +152,20 @@ static const double *sum_results(struct master *m)
 
 static void note_iteration(struct master *m, struct tw_context *ctx)
 {
-	m->count.train_loss = m->optimise->descent.loss;
-	tw_note(ctx,
-		&(struct tw_note){ .kind = TW_NOTE_ITERATION, .iteration = so_far(m->optimise) });
+	m->count.train_loss = m->batch->descent.loss;
+	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_ITERATION, .iteration = so_far(m->batch) });
 	tw_deal_note_progress(m, ctx);
 }
 
 static void rest(struct master *m)
 {
-	m->optimise->state = OPTIMISE_RESTS;
+	m->batch->state = BATCH_RESTS;
 	m->rounds.open = false;
 }
 
 static void step(struct master *m, struct tw_context *ctx, const double *result)
 {
-	struct optimise *o = m->optimise;
+	struct batch_master *o = m->batch;
 	const struct tw_descender d = descender(m);
 	const enum tw_descent_turn next = tw_descent_next(&d, result, &o->list);
 
@@ -244,12 +205,12 @@ static bool may_go_on(const struct master *m)
 /* Nobody is left to finish the iteration, and the run is to stop: the last checkpoint is kept. */
 static bool is_stranded(const struct master *m)
 {
-	return m->wish.stop && m->waits.paused && m->optimise->state != OPTIMISE_RESTS;
+	return m->wish.stop && m->waits.paused && m->batch->state != BATCH_RESTS;
 }
 
-void tw_optimise_deal(struct master *m, struct tw_context *ctx)
+static void deal(struct master *m, struct tw_context *ctx)
 {
-	struct optimise *o = m->optimise;
+	struct batch_master *o = m->batch;
 
 	if (is_stranded(m)) {
 		tw_say(ctx, TW_WARNING,
@@ -262,7 +223,7 @@ void tw_optimise_deal(struct master *m, struct tw_context *ctx)
 		if (m->phase != PHASE_RUN && m->phase != PHASE_DRAIN)
 			return;
 		switch (o->state) {
-		case OPTIMISE_RESTS:
+		case BATCH_RESTS:
 			if (!may_go_on(m)) {
 				if (m->phase == PHASE_RUN && tw_deal_exhausted(m))
 					tw_figures_steady_dry(m, ctx);
@@ -270,21 +231,21 @@ void tw_optimise_deal(struct master *m, struct tw_context *ctx)
 			}
 			step(m, ctx, NULL);
 			break;
-		case OPTIMISE_COMMANDS:
+		case BATCH_COMMANDS:
 			if (o->left)
 				return;
 			if (evaluates(o)) {
-				o->state = OPTIMISE_EVALUATES;
+				o->state = BATCH_EVALUATES;
 				o->batch = (uint64_t)o->list.at[o->list.count - 1].x;
 				m->since = tw_now(ctx);
-				tw_portions_open(m);
+				tw_batch_portions_open(m);
 			} else {
 				step(m, ctx, sum_results(m));
 			}
 			break;
-		case OPTIMISE_EVALUATES:
-			if (!tw_portions_complete(m)) {
-				tw_portions_serve(m, ctx);
+		case BATCH_EVALUATES:
+			if (!tw_batch_portions_complete(m)) {
+				tw_batch_portions_serve(m, ctx);
 				return;
 			}
 			step(m, ctx, NULL);
@@ -293,7 +254,7 @@ void tw_optimise_deal(struct master *m, struct tw_context *ctx)
 	}
 }
 
-/* --- saved and restored (3) ----------------------------------------------------------------- */
+/* --- saved and restored (7) ----------------------------------------------------------------- */
 
 /* What a part has of the optimiser; the method's own state follows. */
 struct saved {
@@ -301,13 +262,13 @@ struct saved {
 	struct tw_descent descent;
 };
 
-enum tw_status tw_optimise_pack(const struct master *m, struct tw_array *out)
+enum tw_status tw_batch_master_pack(const struct master *m, struct tw_array *out)
 {
-	const struct optimise *o = m->optimise;
+	const struct batch_master *o = m->batch;
 	struct saved x = { .number = 0 };
 	uint8_t *bytes;
 
-	*out = (struct tw_array){ .name = TW_OPTIMISER_PART, .kind = TW_BYTES };
+	*out = (struct tw_array){ .name = TW_BATCH_PART, .kind = TW_BYTES };
 	if (!o)
 		return TW_OK;
 	x = (struct saved){ o->number, o->own_bytes, o->descent };
@@ -321,9 +282,9 @@ enum tw_status tw_optimise_pack(const struct master *m, struct tw_array *out)
 	return TW_OK;
 }
 
-enum tw_status tw_optimise_restore(struct master *m, const struct tw_array *part)
+enum tw_status tw_batch_master_restore(struct master *m, const struct tw_array *part)
 {
-	struct optimise *o = m->optimise;
+	struct batch_master *o = m->batch;
 	struct saved x;
 
 	if (!o)
@@ -337,14 +298,14 @@ enum tw_status tw_optimise_restore(struct master *m, const struct tw_array *part
 	o->descent = x.descent;
 	know_state(m);
 	memcpy(o->own, (const uint8_t *)part->at + sizeof x, o->own_bytes);
-	tw_portions_forget(m);
+	tw_batch_portions_forget(m);
 	rest(m);
 	return TW_OK;
 }
 
-void tw_optimise_restart(struct master *m)
+void tw_batch_master_restart(struct master *m)
 {
-	struct optimise *o = m->optimise;
+	struct batch_master *o = m->batch;
 
 	if (!o)
 		return;
@@ -352,6 +313,121 @@ void tw_optimise_restart(struct master *m)
 	tw_descent_begin(&o->descent);
 	know_state(m);
 	memset(o->own, 0, o->own_bytes);
-	tw_portions_forget(m);
+	tw_batch_portions_forget(m);
 	rest(m);
 }
+
+/* --- questions ------------------------------------------------------------------------------ */
+
+void tw_batch_master_totals(const struct master *m, struct tw_totals *t)
+{
+	if (!m->batch)
+		return;
+	t->optimised = so_far(m->batch);
+	t->updates = (double)t->optimised.iterations;
+}
+
+uint64_t tw_batch_master_progress(const struct master *m)
+{
+	const struct batch_master *o = m->batch;
+
+	return o ? o->number + o->left + o->portions.done : 0;
+}
+
+/* --- the seat ------------------------------------------------------------------------------- */
+
+static bool border(const struct master *m)
+{
+	return m->batch->state == BATCH_RESTS;
+}
+
+static uint32_t period(struct master *m, uint32_t slot)
+{
+	(void)slot;
+	return (uint32_t)m->batch->batch;
+}
+
+static double updates(const struct master *m)
+{
+	return (double)m->batch->descent.iterations;
+}
+
+/* A portion that is late holds up all. */
+static bool waits(const struct master *m, uint32_t slot)
+{
+	return m->batch->state == BATCH_EVALUATES && m->member[slot].held.count;
+}
+
+static const char *owes(const struct master *m, uint32_t shard)
+{
+	const struct batch_master *o = m->batch;
+
+	return o->state == BATCH_COMMANDS && !o->answered[shard] ? "its part of the vectors" : NULL;
+}
+
+static const struct tw_dealer dealer = {
+	.name = "batch",
+	.deal = deal,
+	.border = border,
+	.done = tw_batch_portions_done,
+	.left = tw_batch_portions_left,
+	.period = period,
+	.updates = updates,
+	.labels = true,
+	.waits = waits,
+	.work = "its portion",
+	.owes = owes,
+	.renumbers = true,
+	.forgets = true,
+};
+
+/* --- the duty ------------------------------------------------------------------------------- */
+
+static bool wanted(const struct tw_plan *plan)
+{
+	return tw_plan_optimises(plan);
+}
+
+static enum tw_status open_batch(void *actor)
+{
+	return open_memory(actor);
+}
+
+static void close_batch(void *actor)
+{
+	struct master *m = actor;
+	const struct batch_master *o = m->batch;
+	void *const all[] = { o->own, o->list.at, o->result, o->sum, o->answered };
+
+	tw_batch_portions_release(m);
+	for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+		m->heap->put(m->heap, all[k]);
+}
+
+static void message(void *actor, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	(void)ctx;
+	hear_results(actor, msg);
+}
+
+/* The list may be lost, or its answer. */
+static void home(void *actor, struct tw_context *ctx, uint32_t shard)
+{
+	struct master *m = actor;
+
+	if (m->batch->state == BATCH_COMMANDS && !m->batch->answered[shard])
+		send_list(m, ctx, shard);
+}
+
+const struct tw_duty tw_batch_master = {
+	.name = "batch",
+	.bytes = sizeof(struct batch_master),
+	.place = offsetof(struct master, batch),
+	.hears = TW_HEARS(TW_SCALAR),
+	.seat = &dealer,
+	.wanted = wanted,
+	.open = open_batch,
+	.close = close_batch,
+	.message = message,
+	.home = home,
+};

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_vectors.c - a shard of a run that an optimiser drives: lists of commands from the master,
- * portions from workers.  The arithmetic is in slice_vectors.c.
- *
- *  (1) a list is carried out once, in the order of the numbers; one that was carried out last is
- *      answered again, so the master may send it again whenever it does not know.
- *  (2) a portion is taken once, from whichever worker brings it first.  One that came before, or is
- *      of an evaluation that is over, is acknowledged and not taken: its sender need not know. */
+/* batch_shard.c - the shard's side of a batch method: lists of commands from the master, portions
+ * from workers.  The arithmetic is in slice_vectors.c.  The numbers in brackets are those of
+ * README.md. */
+#include "node/duty/batch/batch.h"
+#include "node/kernel/duty.h"
+#include "node/kernel/taker.h"
 #include "node/shard/shard.h"
-
-#include <string.h>
 
 /* --- lists ---------------------------------------------------------------------------------- */
 
@@ -39,16 +36,16 @@ static void open_evaluation(struct shard *s, struct tw_context *ctx, uint64_t ro
 	tw_shard_release(s, ctx);
 }
 
-void tw_shard_vec(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void hear_list(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_command *list = m->tail ? (const void *)m->tail->data : NULL;
 	const size_t count = m->h.tail / sizeof *list;
 	const struct slice_vectors *v = &s->slice.vectors;
 	const uint64_t number = m->b.vec.number;
 
-	if (!s->hosted || !v->count || m->h.view != s->fence.generation)
+	if (!s->hosted || m->h.view != s->fence.generation)
 		return;
-	if (number == v->number && number) { /* (1) */
+	if (number == v->number && number) { /* (2) */
 		tell_results(s, ctx);
 		return;
 	}
@@ -117,8 +114,7 @@ static void record(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 						   .tally = &p->tally } });
 }
 
-void tw_shard_portion(struct shard *s, struct tw_context *ctx, uint32_t slot,
-		      const struct tw_msg *m)
+static void push(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
 {
 	const struct tw_body_push *p = &m->b.push;
 	struct shard_worker *g = tw_shard_worker(s, slot);
@@ -142,7 +138,7 @@ void tw_shard_portion(struct shard *s, struct tw_context *ctx, uint32_t slot,
 		return;
 	}
 	portion = portion_of(s, p);
-	if (portion == UINT64_MAX || !tw_vectors_wants(&s->slice, portion)) { /* (2) */
+	if (portion == UINT64_MAX || !tw_vectors_wants(&s->slice, portion)) { /* (3) */
 		s->slice.tally.dropped_pushes++;
 		acknowledge(s, ctx, slot, m, false, TW_FLAG_DROPPED);
 		return;
@@ -152,3 +148,25 @@ void tw_shard_portion(struct shard *s, struct tw_context *ctx, uint32_t slot,
 	record(s, ctx, m);
 	acknowledge(s, ctx, slot, m, true, 0);
 }
+
+/* --- the duty ------------------------------------------------------------------------------- */
+
+static const struct tw_taker taker = { .name = "portion", .push = push };
+
+static bool wanted(const struct tw_plan *plan)
+{
+	return tw_plan_optimises(plan);
+}
+
+static void message(void *actor, struct tw_context *ctx, const struct tw_msg *m)
+{
+	hear_list(actor, ctx, m);
+}
+
+const struct tw_duty tw_batch_shard = {
+	.name = "batch",
+	.hears = TW_HEARS(TW_VEC),
+	.seat = &taker,
+	.wanted = wanted,
+	.message = message,
+};

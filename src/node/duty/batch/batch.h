@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batch.h - a batch method drives the run: README.md says what it promises, and in which order
+ * messages go.  The only header of this folder that others include. */
+#ifndef TW_NODE_DUTY_BATCH_BATCH_H
+#define TW_NODE_DUTY_BATCH_BATCH_H
+
+#include "actor/cluster.h"
+#include "node/checkpoint_part.h"
+
+struct master;
+struct tw_duty;
+
+/* Named by master.c, shard.c and worker.c alone.  They hold the seats of dealer, taker and leasing
+ * (kernel/dealer.h, taker.h, leasing.h). */
+extern const struct tw_duty tw_batch_master, tw_batch_shard, tw_batch_worker;
+
+/* --- the master's side.  In a run without a batch method these do nothing. ------------------- */
+
+#define TW_BATCH_PART "optimiser" /* its array in the master's part of a checkpoint */
+/* Its state as an array, the caller's to put back; n is 0 where there is none. */
+enum tw_status tw_batch_master_pack(const struct master *m, struct tw_array *out);
+enum tw_status tw_batch_master_restore(struct master *m, const struct tw_array *part);
+/* From the initial weights. */
+void tw_batch_master_restart(struct master *m);
+/* What it has done, and how many updates these are. */
+void tw_batch_master_totals(const struct master *m, struct tw_totals *t);
+/* A number that changes when it has done something. */
+uint64_t tw_batch_master_progress(const struct master *m);
+
+#endif
