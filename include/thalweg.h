@@ -305,7 +305,9 @@ struct thalweg_layout {
 };
 
 struct thalweg_session_request {
-	size_t size; /* sizeof(struct thalweg_session_request) */
+	/* sizeof(struct thalweg_session_request).  A program that was compiled with an earlier
+	 * header has fewer fields: the others are zeros. */
+	size_t size;
 	struct thalweg_layout layout;
 	/* With a job: the workers are in this process, or simulated (its `world`); it has neither
 	 * an engine nor a model. */
@@ -327,6 +329,12 @@ struct thalweg_session_request {
 	/* A join that waits for the master gives up with THALWEG_INTERRUPTED within 100 ms after
 	 * another thread or a signal handler has set this to anything but 0.  May be NULL. */
 	const volatile int *cancel;
+	/* Join: not 0: fetch the model when the run is over, for thalweg_session_save and
+	 * thalweg_session_parameters. */
+	int keep;
+	/* Join: instead of a key, certificates as `thalweg join` takes them, PEM: this process's,
+	 * its private key, and the authority that signs all of them; NULL: none. */
+	const char *certificate, *certificate_key, *authority;
 };
 
 /* Open a session; it begins to train at once.  A join waits for the master's job, as long as
@@ -422,11 +430,11 @@ THALWEG_API enum thalweg_status thalweg_session_result(struct thalweg_session *s
 						       struct thalweg_result *result,
 						       struct thalweg_error *why);
 /* After THALWEG_END: the parameters of the run as safetensors.  THALWEG_ABSENT: there are none; one
- * that joined has them in the file that `save` names. */
+ * that joined has them if its request says `keep`, and was there when the run ended. */
 THALWEG_API enum thalweg_status thalweg_session_save(struct thalweg_session *s, const char *path,
 						     struct thalweg_error *why);
 /* After THALWEG_END: the parameters of the run and their number, until the session is closed; NULL:
- * there are none. */
+ * there are none (as for thalweg_session_save). */
 THALWEG_API const float *thalweg_session_parameters(struct thalweg_session *s, size_t *count);
 
 /* End the session: a run that is not over is stopped at once, as by two interrupts, and its

@@ -38,7 +38,8 @@ class Request(C.Structure):
     _fields_ = [("size", C.c_size_t), ("layout", Layout), ("job", C.c_void_p),
                 ("directory", C.c_char_p), ("flags", C.c_uint), ("address", C.c_char_p), ("key", C.c_char_p),
                 ("save", C.c_char_p), ("patience", C.c_double), ("listen", C.c_void_p), ("user", C.c_void_p),
-                ("verbosity", C.c_int), ("own_steps", C.c_int), ("cancel", C.c_void_p)]
+                ("verbosity", C.c_int), ("own_steps", C.c_int), ("cancel", C.c_void_p), ("keep", C.c_int),
+                ("certificate", C.c_char_p), ("certificate_key", C.c_char_p), ("authority", C.c_char_p)]
 
 
 class Job(C.Structure):

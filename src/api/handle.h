@@ -73,6 +73,8 @@ void tw_api_result(const struct thalweg_job *h, struct thalweg_result *out);
 /* parameters.c */
 
 enum tw_status tw_api_save(const struct thalweg_job *h, const char *path, struct tw_error *why);
+/* Put these bytes there, or nothing; what is there already is replaced. */
+enum tw_status tw_api_write(const char *path, const struct tw_block *bytes, struct tw_error *why);
 
 /* own_gradient.c */
 

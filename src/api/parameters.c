@@ -139,6 +139,19 @@ static enum tw_status replace(const char *path, const struct tw_block *bytes)
 	return TW_OK;
 }
 
+enum tw_status tw_api_write(const char *path, const struct tw_block *bytes, struct tw_error *why)
+{
+	enum tw_status st;
+
+	if (!*path || path[strlen(path) - 1] == '/')
+		return tw_fail(why, TW_BAD_INPUT, "'%.200s' names no file to save to", path);
+	st = replace(path, bytes);
+	if (st != TW_OK)
+		tw_fail(why, st, "%.200s cannot be written: %s", path,
+			st == TW_IO || st == TW_BAD_INPUT ? tw_cause(errno) : tw_status_name(st));
+	return st;
+}
+
 enum tw_status tw_api_save(const struct thalweg_job *h, const char *path, struct tw_error *why)
 {
 	struct tw_block *bytes = NULL;
@@ -146,16 +159,11 @@ enum tw_status tw_api_save(const struct thalweg_job *h, const char *path, struct
 
 	if (!h->vector)
 		return absent(why);
-	if (!*path || path[strlen(path) - 1] == '/')
-		return tw_fail(why, TW_BAD_INPUT, "'%.200s' names no file to save to", path);
 	st = pack(h, &bytes);
 	if (st != TW_OK)
 		return tw_fail(why, st, "%.200s: the parameters cannot be encoded: %s", path,
 			       tw_status_name(st));
-	st = replace(path, bytes);
-	if (st != TW_OK)
-		tw_fail(why, st, "%.200s cannot be written: %s", path,
-			st == TW_IO || st == TW_BAD_INPUT ? tw_cause(errno) : tw_status_name(st));
+	st = tw_api_write(path, bytes, why);
 	tw_block_drop(bytes);
 	return st;
 }

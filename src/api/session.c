@@ -269,6 +269,26 @@ enum thalweg_status thalweg_session_result(struct thalweg_session *s, struct tha
 	return tw_api_fail(why, &said);
 }
 
+/* One that joined has the model as its master exported it. */
+static enum tw_status save_joined(const struct thalweg_session *s, const char *path,
+				  struct tw_error *why)
+{
+	static const char me[] = "thalweg_session_save";
+	const enum tw_status st = after_end(s, me, true, "", why);
+
+	if (st != TW_OK)
+		return st;
+	if (s->model)
+		return tw_api_write(path, s->model, why);
+	if (!s->keeps)
+		return tw_fail(why, TW_ABSENT,
+			       "%s: a session that joins fetches the model only if its request "
+			       "says `keep`; set it, or name a file as `save`",
+			       me);
+	return tw_fail(why, TW_ABSENT, "%s: there are no parameters: %s", me,
+		       s->why.text[0] ? s->why.text : "it left before the run was over");
+}
+
 enum thalweg_status thalweg_session_save(struct thalweg_session *s, const char *path,
 					 struct thalweg_error *why)
 {
@@ -279,9 +299,7 @@ enum thalweg_status thalweg_session_save(struct thalweg_session *s, const char *
 	if (!path)
 		tw_fail(&said, TW_BAD_INPUT, "thalweg_session_save: path is NULL");
 	else if (s->join)
-		tw_fail(&said, TW_ABSENT,
-			"thalweg_session_save: a session that joined does not have the run's "
-			"parameters; name a file as `save` of its request");
+		save_joined(s, path, &said);
 	else if (after_end(s, "thalweg_session_save", s->job->vector, "are no parameters", &said) ==
 		 TW_OK)
 		tw_api_save(s->job, path, &said);
@@ -298,8 +316,13 @@ const float *thalweg_session_parameters(struct thalweg_session *s, size_t *count
 		*count = 0;
 	if (tw_session_enter(s, "thalweg_session_parameters", &none) != TW_OK)
 		return NULL;
-	if (atomic_load(&s->over))
+	if (atomic_load(&s->over) && s->join) {
+		at = s->job->vector;
+		if (count && at)
+			*count = s->floats;
+	} else if (atomic_load(&s->over)) {
 		at = thalweg_parameters(s->job, count);
+	}
 	tw_session_leave(s);
 	return at;
 }

@@ -26,6 +26,7 @@ struct thalweg_session {
 	bool simulated;
 	bool scores;     /* the caller has test samples */
 	bool own_steps;  /* it answers with new parameters */
+	bool keeps;      /* of a join: it wants the model at the end */
 	uint64_t number; /* of the session in this process */
 	pid_t pid;
 	struct tw_plan plan; /* for rate and progress */
@@ -33,6 +34,9 @@ struct thalweg_session {
 	pthread_t loop;
 	_Atomic bool over;
 	struct tw_error why; /* how it ended (2) */
+	/* (2), of a join: the model as it came, and its floats; NULL: it does not have it */
+	struct tw_block *model;
+	size_t floats;
 	pthread_mutex_t lock;
 	/* guarded by lock */
 	char reason[400]; /* of thalweg_fail; "": none */

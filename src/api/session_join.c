@@ -36,15 +36,35 @@ struct tw_session_join {
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-static enum tw_status open_key(struct tw_session_join *j, const char *file, struct tw_error *why)
+static enum tw_status check_tls(const struct thalweg_session_request *q, struct tw_error *why)
+{
+	const bool any = q->certificate || q->certificate_key || q->authority;
+
+	if (q->key && any)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "key and certificate cannot be combined: a cluster uses one or the "
+			       "other");
+	if (any && !(q->certificate && q->certificate_key && q->authority))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "certificates need all three of certificate, certificate_key and "
+			       "authority");
+	return TW_OK;
+}
+
+static enum tw_status open_tls(struct tw_session_join *j, const struct thalweg_session_request *q,
+			       struct tw_error *why)
 {
 	uint8_t key[TW_KEY_BYTES];
-	const struct tw_tls_options o = { .key = key };
-	enum tw_status st;
+	const struct tw_tls_options o = { .key = q->key ? key : NULL,
+					  .certificate = q->certificate,
+					  .private_key = q->certificate_key,
+					  .authority = q->authority };
+	enum tw_status st = check_tls(q, why);
 
-	if (!file)
-		return TW_OK;
-	st = tw_key_read(file, key, why);
+	if (st != TW_OK || (!q->key && !q->certificate))
+		return st;
+	if (q->key)
+		st = tw_key_read(q->key, key, why);
 	if (st == TW_OK)
 		st = tw_tls_new(&tw_heap_system, &o, &j->tls, why);
 	OPENSSL_cleanse(key, sizeof key);
@@ -73,7 +93,7 @@ static enum tw_status check(struct tw_session_join *j, const struct thalweg_sess
 		st = tw_save_check(q->save, why);
 	if (st == TW_OK && q->save && !(j->save = strdup(q->save)))
 		st = tw_fail(why, TW_NO_MEMORY, "no memory for a session");
-	return st == TW_OK ? open_key(j, q->key, why) : st;
+	return st == TW_OK ? open_tls(j, q, why) : st;
 }
 
 /* A worker of a job without servers listens: as far as its master is, and no farther unless there
@@ -88,7 +108,8 @@ static enum tw_status listen_here(void *arg, struct tw_error *why)
 		return st;
 	if (!loopback && !j->tls)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "other machines could reach it, and there is no key: give `key`");
+			       "other machines could reach it, and there is no key: give `key`, or "
+			       "certificates");
 	j->listen = (struct tw_address){ .host = "" };
 	if (!j->tls)
 		strcpy(j->listen.host, strchr(j->master.host, ':') ? "::1" : "127.0.0.1");
@@ -238,6 +259,51 @@ static enum tw_status fit(void *arg, const struct tw_job *job, const struct tw_e
 	return TW_OK;
 }
 
+/* --- the model of the run --------------------------------------------------------------------- */
+
+static enum tw_status unpack(const struct tw_safe *safe, const struct tw_engine *e, float *out,
+			     struct tw_error *why)
+{
+	size_t tensors = 0, trained = 0;
+	const struct tw_safe_tensor *t = tw_outside_tensors(e, &tensors, &trained);
+
+	for (size_t k = 0; k < tensors; k++) {
+		const struct tw_safe_tensor *from = tw_safe_find(safe, t[k].name);
+
+		if (!from || !same(from, &t[k]) ||
+		    tw_safe_floats(from, out + e->tensor[k]) != TW_OK)
+			return tw_fail(why, TW_BAD_BYTES, "it has another tensor %s, or none",
+				       t[k].name);
+	}
+	return TW_OK;
+}
+
+/* The model of the run is here: on the loop's thread, before anybody hears of the end. */
+static enum tw_status keep_model(void *arg, const struct tw_engine *e, struct tw_block *model,
+				 struct tw_error *why)
+{
+	struct thalweg_session *s = arg;
+	const size_t floats = e->trainable + e->buffers;
+	float *vector = s->heap->get(s->heap, floats * sizeof *vector);
+	struct tw_safe safe = { 0 };
+	enum tw_status st;
+
+	if (!vector)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for its parameters");
+	st = tw_safe_read(s->heap, model->data, model->bytes, &safe, why);
+	if (st == TW_OK)
+		st = unpack(&safe, e, vector, why);
+	tw_safe_release(&safe);
+	if (st != TW_OK) {
+		s->heap->put(s->heap, vector);
+		return st;
+	}
+	s->job->vector = vector;
+	s->floats = floats;
+	s->model = tw_block_keep(model);
+	return TW_OK;
+}
+
 /* --- the loop --------------------------------------------------------------------------------- */
 
 static void *loop(void *arg)
@@ -254,6 +320,8 @@ static void *loop(void *arg)
 		.listen = listen_here,
 		.listen_arg = j,
 		.save = j->save,
+		.keep = s->keeps ? keep_model : NULL,
+		.keep_arg = s,
 		.master_fd = -1,
 		.wish = TW_NODE_NEW,
 		.outside = fit,
@@ -338,6 +406,7 @@ enum tw_status tw_session_join(struct thalweg_session *s, const struct thalweg_s
 	pthread_condattr_destroy(&monotonic);
 	j->q = q;
 	j->layout = layout;
+	s->keeps = q->keep;
 	st = check(j, q, why);
 	if (st == TW_OK)
 		st = tw_session_start(s, loop, why);

@@ -8,6 +8,7 @@
 #include "spec/suggest.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,17 +20,28 @@ static _Atomic uint64_t opened; /* sessions of this process so far: numbers of t
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-static enum tw_status check(const struct thalweg_session_request *q, struct tw_error *why)
+/* What the caller's header has of the request; the first version ended with own_steps. */
+static enum tw_status take_request(const struct thalweg_session_request *from,
+				   struct thalweg_session_request *out, struct tw_error *why)
 {
-	const struct thalweg_layout *l = &q->layout;
+	const size_t least = offsetof(struct thalweg_session_request, own_steps) + sizeof(int);
 
-	if (q->size != sizeof *q)
+	if (from->size < least || from->size > sizeof *out)
 		return tw_fail(
 			why, TW_BAD_INPUT,
 			"thalweg_session_open: size is %zu, but the request has %zu bytes "
 			"here; set it to sizeof(struct thalweg_session_request), and compile "
 			"with the header of this library (%s)",
-			q->size, sizeof *q, TW_VERSION);
+			from->size, sizeof *out, TW_VERSION);
+	memset(out, 0, sizeof *out);
+	memcpy(out, from, from->size);
+	return TW_OK;
+}
+
+static enum tw_status check(const struct thalweg_session_request *q, struct tw_error *why)
+{
+	const struct thalweg_layout *l = &q->layout;
+
 	if (!q->job == !q->address)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "thalweg_session_open: a session has a job or the address of a "
@@ -39,11 +51,15 @@ static enum tw_status check(const struct thalweg_session_request *q, struct tw_e
 		return tw_fail(why, TW_BAD_INPUT,
 			       "directory and flags are for a job of this process; the master has "
 			       "the run directory");
-	if (!q->address && (q->key || q->save || q->patience != 0.0 || q->listen || q->cancel))
+	if (!q->address && (q->key || q->certificate || q->certificate_key || q->authority))
 		return tw_fail(
 			why, TW_BAD_INPUT,
-			"key, save, patience, listen and cancel are for a session that joins; with "
-			"a job, the listener is the job's");
+			"key and certificates are for a session that joins; leave them NULL");
+	if (!q->address && (q->save || q->keep || q->patience != 0.0 || q->listen || q->cancel))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "save, keep, patience, listen and cancel are for a session that "
+			       "joins; with a job, the listener is the job's, and the model is "
+			       "kept in any case");
 	if (q->address && l->initial)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "a session that joins has no initial values: the master has them; "
@@ -159,6 +175,7 @@ static void free_session(struct thalweg_session *s)
 
 	tw_desk_free(s->desk);
 	tw_session_join_free(s->join);
+	tw_block_drop(s->model);
 	thalweg_close(s->job);
 	heap->put(heap, s->last);
 	free(s->directory);
@@ -261,10 +278,13 @@ enum thalweg_status thalweg_session_open(const struct thalweg_session_request *r
 					 struct thalweg_session **out, struct thalweg_error *why)
 {
 	struct tw_error said = { .status = TW_OK };
+	struct thalweg_session_request q;
 	struct thalweg_session *s;
 
 	if (!request || !out)
 		return tw_api_null(why, "thalweg_session_open", request ? "out" : "request");
+	if (take_request(request, &q, &said) != TW_OK)
+		return tw_api_fail(why, &said);
 	s = tw_heap_zeros(&tw_heap_system, sizeof *s);
 	if (!s) {
 		tw_fail(&said, TW_NO_MEMORY, "no memory for a session");
@@ -274,7 +294,7 @@ enum thalweg_status thalweg_session_open(const struct thalweg_session_request *r
 	s->pid = getpid();
 	s->number = atomic_fetch_add(&opened, 1) + 1;
 	pthread_mutex_init(&s->lock, NULL);
-	if (open_session(request, s, &said) != TW_OK) {
+	if (open_session(&q, s, &said) != TW_OK) {
 		free_session(s);
 		return tw_api_fail(why, &said);
 	}

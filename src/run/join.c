@@ -55,7 +55,7 @@ static void dialling(const struct join *j, struct tw_tcp_options *o)
 		.wish = q->job ? q->wish : TW_NODE_NEW,
 		.patience = q->patience,
 		.interrupted = q->interrupted,
-		.keeps = q->save != NULL,
+		.keeps = q->save || q->keep,
 	};
 }
 
@@ -357,10 +357,13 @@ static enum tw_status make_result(struct join *j, json_t **result, struct tw_err
 static enum tw_status cannot_save(const struct join *j, const struct tw_error *said,
 				  struct tw_error *why)
 {
+	const bool file = j->q->save;
+
 	return tw_fail(why, said->status,
-		       "--save: %.200s was not written: %.300s; the master's run directory has the "
-		       "model (thalweg export)",
-		       j->q->save, said->text);
+		       "%s%.200s%s: %.300s; the master's run directory has the model (thalweg "
+		       "export)",
+		       file ? "--save: " : "", file ? j->q->save : "the model",
+		       file ? " was not written" : " did not come", said->text);
 }
 
 /* The run is over and was heard of: the model as the master exports it. */
@@ -383,11 +386,17 @@ static enum tw_status save_model(struct join *j, json_t *result, struct tw_error
 		tw_fail(&said, TW_BAD_BYTES,
 			"the master announces %" PRIu64 " bytes, more than such a model can have",
 			bytes);
-	else if (tw_tcp_ask_model(&o, bytes, &hash, &model, &said) == TW_OK)
+	else
+		tw_tcp_ask_model(&o, bytes, &hash, &model, &said);
+	if (said.status == TW_OK && j->q->keep)
+		j->q->keep(j->q->keep_arg, j->engine, model, &said);
+	if (said.status == TW_OK && j->q->save)
 		tw_save(model, j->q->save, &said);
 	tw_block_drop(model);
 	if (said.status != TW_OK)
 		return cannot_save(j, &said, why);
+	if (!j->q->save)
+		return TW_OK;
 	tw_log_line(j->q->log, TW_INFO, "join", "the model was saved: %s (%" PRIu64 " bytes)",
 		    j->q->save, bytes);
 	json_object_set_new(result, "saved", json_string(j->q->save));
@@ -475,7 +484,7 @@ enum tw_status tw_join(const struct tw_join_request *q, json_t **result, struct 
 		status = enter_again(&j, why);
 	if (status == TW_OK)
 		status = make_result(&j, result, why);
-	if (q->save && status == TW_OK && tw_tcp_heard(j.tcp))
+	if ((q->save || q->keep) && status == TW_OK && tw_tcp_heard(j.tcp))
 		status = save_model(&j, *result, why);
 	else if (q->save && j.tcp)
 		say_unsaved(&j, status == TW_OK ? "this process left before the run was over"

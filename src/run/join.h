@@ -26,6 +26,10 @@ struct tw_join_request {
 	void *listen_arg;
 	bool listens;     /* the user has said where: not for a worker of a job with servers */
 	const char *save; /* a new file for the model when the run is over; NULL: none */
+	/* Takes the model when the run is over, as safetensors; NULL: nobody does. */
+	enum tw_status (*keep)(void *arg, const struct tw_engine *e, struct tw_block *model,
+			       struct tw_error *why);
+	void *keep_arg;
 	/* started by `train --processes`: the job is here, the connections are inherited */
 	struct tw_job *job; /* NULL: the master sends it */
 	int master_fd;      /* -1: none */

@@ -124,7 +124,10 @@ static void requests(void **state)
 	OPENS(q.size = 8, THALWEG_BAD_INPUT, "size is 8");
 	OPENS(q.job = NULL, THALWEG_BAD_INPUT, "a job or the address");
 	OPENS(q.address = "localhost", THALWEG_BAD_INPUT, "only one of them");
+	OPENS(q.size = sizeof q + 8, THALWEG_BAD_INPUT, "compile with the header");
 	OPENS(q.key = "k", THALWEG_BAD_INPUT, "for a session that joins");
+	OPENS(q.authority = "k", THALWEG_BAD_INPUT, "for a session that joins");
+	OPENS(q.keep = 1, THALWEG_BAD_INPUT, "is kept in any case");
 	OPENS(other.engine = &engine, THALWEG_BAD_INPUT, "has an engine");
 	OPENS(other.text = NULL, THALWEG_BAD_INPUT, "a path or a text");
 	OPENS(other.text = "model: lenet\n", THALWEG_BAD_INPUT, "cannot be combined");
