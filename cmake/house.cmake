@@ -184,6 +184,7 @@ if(TW_TESTS)
 			set_target_properties(network_probe PROPERTIES
 				RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
 			tw_script(torch_networks full /usr/bin/python3 ${here}/torch/networks.py)
+			tw_script(torch_groups "" /usr/bin/python3 ${here}/torch/groups.py)
 			tw_script(torch_tables full /usr/bin/python3 ${here}/torch/tables.py)
 			tw_script(torch_standalone full /usr/bin/python3 ${here}/torch/standalone.py)
 		endif()

@@ -35,6 +35,7 @@
 #ifndef TW_ACTOR_ENGINE_H
 #define TW_ACTOR_ENGINE_H
 
+#include "base/constants.h"
 #include "base/order.h"
 #include "base/option.h"
 #include "base/piece.h"
@@ -143,6 +144,9 @@ struct tw_engine {
 	const size_t *tensor;      /* starts of tensors, ascending, tensors + 1 of them; the last is
 				      trainable + buffers */
 	size_t tensors;
+	/* What is frozen: values of the model that the engine has and that are not in the vector,
+	 * so that nobody else has to know of them; files and digests do. */
+	struct tw_constants constants;
 	uint64_t samples, tests; /* training samples in an epoch; test samples (at least 1) */
 	size_t scratch_bytes;    /* memory that one computation needs besides its output */
 	double cost;             /* floating-point operations per sample, for scheduling */
@@ -155,7 +159,7 @@ struct tw_engine {
 
 struct tw_engine_class {
 	const char *name;
-	/* Initial parameters from..from+n. */
+	/* Initial parameters from..from+n; the constants, in order, are behind the vector. */
 	enum tw_status (*init)(const struct tw_engine *e, size_t from, size_t n, float *out);
 	/* gradient[0..trainable): mean over the samples; gradient[trainable..): the change of the
 	 * buffers.  TW_CANCELLED if the flag was seen. */
@@ -179,6 +183,16 @@ struct tw_engine_class {
 	double (*effort)(const struct tw_engine *e, const struct tw_inputs *in);
 	void (*close)(struct tw_engine *e);
 };
+
+/* Floats of the vector, of the model, and of what `init` gives. */
+static inline size_t tw_engine_moving(const struct tw_engine *e)
+{
+	return e->trainable + e->buffers;
+}
+static inline size_t tw_engine_floats(const struct tw_engine *e)
+{
+	return e->trainable + e->buffers + e->constants.floats;
+}
 
 /* Is it all of the model? */
 static inline bool tw_pass_is_whole(const struct tw_engine *e, const struct tw_pass *p)

@@ -18,7 +18,7 @@
 
 static size_t elements(const struct thalweg_job *h)
 {
-	return h->engine->trainable + h->engine->buffers;
+	return tw_engine_floats(h->engine);
 }
 
 const float *thalweg_parameters(const struct thalweg_job *job, size_t *count)
@@ -183,17 +183,27 @@ static enum tw_status evaluate(const struct thalweg_job *h, struct tw_score *sum
 			       struct tw_error *why)
 {
 	const size_t bytes = h->engine->scratch_bytes;
+	const struct tw_constants *c = &h->engine->constants;
 	const char *function = "";
 	enum tw_status st;
+	float *moving = NULL;
 	void *scratch;
 	int code;
 
 	if (!h->vector)
 		return absent(why);
 	scratch = h->heap->get(h->heap, bytes ? bytes : 1);
-	if (!scratch)
+	if (c->floats)
+		moving = h->heap->get(h->heap, elements(h) * sizeof *moving);
+	if (!scratch || (c->floats && !moving)) {
+		h->heap->put(h->heap, scratch);
+		h->heap->put(h->heap, moving);
 		return tw_fail(why, TW_NO_MEMORY, "no memory to evaluate");
-	st = tw_score_all(h->engine, h->vector, scratch, sum);
+	}
+	if (moving)
+		tw_constants_leave_out(c, h->vector, elements(h), moving);
+	st = tw_score_all(h->engine, moving ? moving : h->vector, scratch, sum);
+	h->heap->put(h->heap, moving);
 	h->heap->put(h->heap, scratch);
 	code = tw_outer_failure(h->outer, &function);
 	if (st != TW_OK && code)

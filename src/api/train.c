@@ -204,8 +204,7 @@ enum tw_status tw_api_train(struct thalweg_job *h, const char *directory, unsign
 	enum tw_status st;
 
 	forget(h);
-	t.vector = h->heap->get(h->heap,
-				(h->engine->trainable + h->engine->buffers) * sizeof *t.vector);
+	t.vector = h->heap->get(h->heap, tw_engine_floats(h->engine) * sizeof *t.vector);
 	if (!t.vector)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the parameters");
 	h->job->plan = h->plan;

@@ -45,9 +45,10 @@ struct dir_store {
 		size_t tells;
 	} refused, kept;
 	int64_t began;
-	uint64_t making;  /* the cut whose folder is there, and not complete; 0: none */
-	json_t *rows;     /* of its manifest, by the names of parts */
-	uint64_t checked; /* all bytes of this cut were checked; 0: of none */
+	uint64_t making;             /* the cut whose folder is there, and not complete; 0: none */
+	json_t *rows;                /* of its manifest, by the names of parts */
+	uint64_t checked;            /* all bytes of this cut were checked; 0: of none */
+	char frozen[TW_DIGEST_TEXT]; /* hash of the file of what is frozen; "": not known yet */
 	int fd;
 	char dir[];
 };
@@ -309,6 +310,37 @@ static enum tw_status save_parts(struct dir_store *d, uint64_t cut, const struct
 	return status;
 }
 
+/* What is frozen, as a part of its own; bytes NULL: nothing is, or there is no memory. */
+static struct tw_part frozen_part(const struct dir_store *d)
+{
+	const struct tw_constants *c = &d->facts->constants;
+	const struct tw_array all = { .name = "parameters",
+				      .from = d->facts->moving,
+				      .n = c->floats,
+				      .kind = TW_FLOATS,
+				      .at = c->floats ? c->piece[0].at : NULL };
+	struct tw_part part = { .name = TW_CUT_FROZEN };
+
+	if (c->floats)
+		part.bytes = tw_part_pack(d->heap, &all, 1);
+	return part;
+}
+
+static enum tw_status save_frozen(struct dir_store *d, uint64_t cut, json_t *manifest)
+{
+	struct tw_part part = frozen_part(d);
+	enum tw_status status;
+
+	if (!d->facts->constants.floats)
+		return TW_OK;
+	status = part.bytes ? save_part(d, cut, &part) : TW_NO_MEMORY;
+	tw_block_drop(part.bytes);
+	if (status == TW_OK &&
+	    json_object_set(manifest, TW_CUT_FROZEN, json_object_get(d->rows, TW_CUT_FROZEN)))
+		status = TW_NO_MEMORY;
+	return status;
+}
+
 static enum tw_status save_all(struct dir_store *d, uint64_t cut, const struct tw_part *parts,
 			       size_t count)
 {
@@ -321,6 +353,8 @@ static enum tw_status save_all(struct dir_store *d, uint64_t cut, const struct t
 		return TW_NO_MEMORY;
 	describe(manifest, parts, count);
 	status = save_parts(d, cut, parts, count, manifest);
+	if (status == TW_OK)
+		status = save_frozen(d, cut, manifest);
 	folder_name(cut, folder);
 	fd = tw_folder_at(d->fd, folder);
 	if (status == TW_OK && fd < 0)
@@ -475,6 +509,43 @@ static enum tw_status check_manifest(struct dir_store *d, uint64_t cut, struct l
 	return TW_OK;
 }
 
+static enum tw_status hash_frozen(struct dir_store *d)
+{
+	struct tw_part part = frozen_part(d);
+	struct tw_digest *digest = tw_digest_new();
+	struct tw_part_image image;
+	enum tw_status status = TW_NO_MEMORY;
+
+	if (part.bytes && digest)
+		status = tw_part_encode(d->heap, &part, &image);
+	if (status == TW_OK) {
+		digest_pieces(&image, digest, d->frozen);
+		tw_part_image_release(&image);
+	}
+	tw_block_drop(part.bytes);
+	tw_digest_free(digest);
+	return status;
+}
+
+/* Training goes on with the frozen values of the job: they must be those of the cut. */
+static enum tw_status check_frozen(struct dir_store *d, struct loading *l)
+{
+	const json_t *row = json_object_get(l->cut.manifest, TW_CUT_FROZEN);
+	const char *hash = json_string_value(json_object_get(row, "xxh3_128"));
+	enum tw_status status = TW_OK;
+
+	if (!d->facts->constants.floats)
+		return TW_OK;
+	if (!d->frozen[0])
+		status = hash_frozen(d);
+	if (status != TW_OK || (hash && strcmp(hash, d->frozen) == 0))
+		return status;
+	snprintf(l->cut.why, sizeof l->cut.why,
+		 "its frozen values are not those that the job has now: the file of model.weights "
+		 "has changed since; give it back, or use --again");
+	return TW_BAD_INPUT;
+}
+
 static enum tw_status load_cut(struct dir_store *d, uint64_t cut, uint64_t from, uint64_t to,
 			       struct loading *l)
 {
@@ -487,6 +558,8 @@ static enum tw_status load_cut(struct dir_store *d, uint64_t cut, uint64_t from,
 		status = check_manifest(d, cut, l);
 	if (status == TW_OK)
 		status = tw_cut_parts_of(&l->cut, from, to, d->checked == cut);
+	if (status == TW_OK)
+		status = check_frozen(d, l);
 	if (status == TW_OK)
 		d->checked = cut;
 	return status;

@@ -9,6 +9,7 @@
 #define TW_CHECKPOINT_CHECKPOINT_DIRECTORY_H
 
 #include "actor/cluster.h"
+#include "base/constants.h"
 #include "base/sha256.h"
 
 #include <jansson.h>
@@ -22,6 +23,10 @@ struct tw_store_facts {
 	const char *job_file;   /* its absolute path, where paths in it begin; "" none */
 	json_t *layout;         /* names and shapes of the tensors (tensors.h); NULL: not known */
 	json_t *card;           /* the model card (model_card.h); NULL: not known */
+	/* What is frozen, which no actor has and every cut keeps: a file of its own, with the
+	 * parameters from `moving` on.  A run whose job gives other values is not resumed. */
+	struct tw_constants constants;
+	size_t moving;          /* parameters and buffers of the actors */
 	uint64_t epoch_samples; /* of one epoch; 0: not known */
 	const char *isa;
 	uint32_t threads;

@@ -315,6 +315,28 @@ static enum tw_status list_parts(struct tw_cut_files *c, const json_t **rows)
 	return TW_OK;
 }
 
+/* The file of what is frozen, if the cut has one. */
+static enum tw_status check_frozen(struct tw_cut_files *c)
+{
+	const json_t *row = json_object_get(c->manifest, TW_CUT_FROZEN);
+	enum tw_status status;
+	struct row r;
+	int fd;
+
+	if (!row)
+		return TW_OK;
+	status = read_row(c, row, &r);
+	if (status != TW_OK)
+		return status;
+	fd = tw_regular_open(c->fd, r.file, O_RDONLY, 0);
+	if (fd < 0)
+		return errno == ENOENT ? tw_cut_bad(c, r.file, "is missing")
+				       : unreadable(c, r.file);
+	status = check_file(c, &r, fd);
+	close(fd);
+	return status;
+}
+
 enum tw_status tw_cut_parts_of(struct tw_cut_files *c, uint64_t from, uint64_t to, bool trusted)
 {
 	const bool all = from == 0 && to == UINT64_MAX;
@@ -334,7 +356,7 @@ enum tw_status tw_cut_parts_of(struct tw_cut_files *c, uint64_t from, uint64_t t
 		else
 			status = read_part(c, &r, &c->part[i]);
 	}
-	return status;
+	return status == TW_OK && !trusted ? check_frozen(c) : status;
 }
 
 /* --- is it all there? --- */
@@ -430,7 +452,8 @@ static enum tw_status look_at_part(struct tw_cut_files *c, const struct row *r,
 		return errno == ENOENT ? tw_cut_bad(c, r->file, "is missing")
 				       : unreadable(c, r->file);
 	status = check_file(c, r, fd);
-	if (status == TW_OK && strncmp(r->name, "shard ", 6) == 0) {
+	if (status == TW_OK &&
+	    (strncmp(r->name, "shard ", 6) == 0 || strcmp(r->name, TW_CUT_FROZEN) == 0)) {
 		status = r->encoding == TW_PART_SAFETENSORS
 				 ? find_range(c, r, fd, range)
 				 : tw_cut_bad(c, r->file, "has no parameters");
@@ -461,7 +484,7 @@ static enum tw_status check_ranges(struct tw_cut_files *c, struct tw_cut_range *
 
 enum tw_status tw_cut_ranges(struct tw_cut_files *c, struct tw_cut_range **out, size_t *count)
 {
-	const json_t *rows;
+	const json_t *rows, *frozen = json_object_get(c->manifest, TW_CUT_FROZEN);
 	size_t parts;
 	struct tw_cut_range *list;
 	enum tw_status status = find_rows(c, &rows, &parts);
@@ -469,13 +492,13 @@ enum tw_status tw_cut_ranges(struct tw_cut_files *c, struct tw_cut_range **out, 
 	*count = 0;
 	if (status != TW_OK)
 		return status;
-	list = tw_heap_zeros(c->heap, (parts + 1) * sizeof *list);
+	list = tw_heap_zeros(c->heap, (parts + 2) * sizeof *list);
 	if (!list)
 		return TW_NO_MEMORY;
-	for (size_t i = 0; i < parts && status == TW_OK; i++) {
+	for (size_t i = 0; i < parts + (frozen != NULL) && status == TW_OK; i++) {
 		struct row r;
 
-		status = read_row(c, json_array_get(rows, i), &r);
+		status = read_row(c, i < parts ? json_array_get(rows, i) : frozen, &r);
 		if (status == TW_OK)
 			status = look_at_part(c, &r, list, count);
 	}

@@ -17,6 +17,10 @@ struct tw_cut_files {
 	char why[200]; /* after TW_BAD_BYTES: which file, and what is wrong with it */
 };
 
+/* The name of the part of what is frozen, and the field of the manifest that has its row: actors do
+ * not have it, so it is not in the list of parts. */
+#define TW_CUT_FROZEN "frozen"
+
 /* ckpt-<n> gives n; anything else, also ckpt-<n>.new, gives 0. */
 uint64_t tw_cut_number(const char *name);
 /* Numbers of the cuts under a directory, newest first, in *out for free().  TW_IO: see errno. */

@@ -40,7 +40,7 @@ static double loss_of(const struct judge *j, const float *vector)
 
 static enum tw_status open_judge(struct judge *j, const struct tw_engine *e)
 {
-	const size_t all = e->trainable + e->buffers;
+	const size_t all = tw_engine_floats(e);
 	struct tw_heap *heap = &tw_heap_system;
 
 	*j = (struct judge){ .engine = e, .first = NAN };
@@ -48,7 +48,7 @@ static enum tw_status open_judge(struct judge *j, const struct tw_engine *e)
 	j->scratch = heap->get(heap, e->scratch_bytes ? e->scratch_bytes : 1);
 	if (!j->vector || !j->scratch)
 		return TW_NO_MEMORY;
-	if (e->class->init(e, 0, all, j->vector) == TW_OK)
+	if (e->class->init(e, 0, tw_engine_moving(e), j->vector) == TW_OK)
 		j->first = loss_of(j, j->vector);
 	return TW_OK;
 }
@@ -63,15 +63,17 @@ static void close_judge(struct judge *j)
 static enum tw_status is_good(const struct judge *j, const char *path, const struct tw_log *log,
 			      bool *good)
 {
-	const size_t all = j->engine->trainable + j->engine->buffers;
+	const size_t all = tw_engine_floats(j->engine);
 	struct tw_error why = { .status = TW_OK };
 	struct tw_snapshot *s = NULL;
 	double loss = NAN;
 	const enum tw_status status = tw_snapshot_open(path, log, &s, &why);
 
 	if (status == TW_OK && s->count == all &&
-	    tw_snapshot_floats(s, 0, all, j->vector, &why) == TW_OK)
+	    tw_snapshot_floats(s, 0, all, j->vector, &why) == TW_OK) {
+		tw_constants_leave_out(&j->engine->constants, j->vector, all, j->vector);
 		loss = loss_of(j, j->vector);
+	}
 	tw_snapshot_close(s);
 	*good = isfinite(loss) && loss <= j->first;
 	return status == TW_NO_MEMORY || status == TW_IO ? status : TW_OK;

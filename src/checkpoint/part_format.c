@@ -373,7 +373,7 @@ void tw_part_file_name(const char *part, const struct tw_part_image *image, char
 
 bool tw_part_file_known(const char *file)
 {
-	static const char *const words[] = { "master", "parameters", "shard", "worker" };
+	static const char *const words[] = { "frozen", "master", "parameters", "shard", "worker" };
 
 	for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
 		const size_t n = strlen(words[k]);

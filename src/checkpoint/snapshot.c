@@ -89,8 +89,15 @@ double tw_snapshot_epochs(const struct tw_snapshot *s)
 	return samples && epoch > 0 ? json_number_value(samples) / (double)epoch : NAN;
 }
 
+static void forget_tensors(struct tw_tensors *t)
+{
+	if (t)
+		tw_tensors_release(t);
+	free(t);
+}
+
 /* What the manifest says of tensors must be of this vector. */
-static enum tw_status check_tensors(struct tw_cut_files *c, const struct tw_snapshot *s)
+static enum tw_status check_tensors(struct tw_cut_files *c, struct tw_snapshot *s)
 {
 	const json_t *list = json_object_get(c->manifest, "layout");
 	struct tw_tensors t;
@@ -101,7 +108,33 @@ static enum tw_status check_tensors(struct tw_cut_files *c, const struct tw_snap
 	st = tw_tensors_read(c->heap, list, &t);
 	if (st == TW_BAD_BYTES || (st == TW_OK && t.trainable + t.buffers != s->count))
 		st = tw_cut_bad(c, "manifest.json", "names tensors that do not fit its parameters");
+	if (st == TW_OK && t.frozen) {
+		s->stored = malloc(sizeof *s->stored);
+		if (s->stored) {
+			*s->stored = t;
+			return TW_OK;
+		}
+		st = TW_NO_MEMORY;
+	}
 	tw_tensors_release(&t);
+	return st;
+}
+
+/* The same elements, tensor by tensor, from where they are kept. */
+static enum tw_status mingled_floats(const struct tw_snapshot *s, size_t from, size_t n, float *out)
+{
+	const struct tw_tensors *l = s->stored;
+	enum tw_status st = TW_OK;
+
+	for (size_t k = 0; k < l->tensors && st == TW_OK; k++) {
+		const struct tw_tensor *t = &l->tensor[k];
+		const size_t a = t->from > from ? t->from : from;
+		const size_t b = t->from + t->n < from + n ? t->from + t->n : from + n;
+
+		if (a < b)
+			st = tw_cut_floats(s->files, s->range, s->ranges, t->stored + (a - t->from),
+					   b - a, out + (a - from));
+	}
 	return st;
 }
 
@@ -109,9 +142,9 @@ enum tw_status tw_snapshot_floats(const struct tw_snapshot *s, size_t from, size
 				  struct tw_error *why)
 {
 	const enum tw_status st =
-		from > s->count || n > s->count - from
-			? TW_BAD_INPUT
-			: tw_cut_floats(s->files, s->range, s->ranges, from, n, out);
+		from > s->count || n > s->count - from ? TW_BAD_INPUT
+		: s->stored                            ? mingled_floats(s, from, n, out)
+			    : tw_cut_floats(s->files, s->range, s->ranges, from, n, out);
 
 	return st == TW_OK ? TW_OK
 			   : tw_fail(why, st, "%.*s cannot be read any more: %s", PATH_SHOWN,
@@ -148,6 +181,7 @@ static void clear(struct tw_snapshot *s)
 		tw_cut_release(s->files);
 		free(s->files);
 	}
+	forget_tensors(s->stored);
 	tw_safe_release(&s->safe);
 	tw_block_drop(s->bytes);
 	*s = (struct tw_snapshot){ .path = NULL };

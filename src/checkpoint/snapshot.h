@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 struct tw_cut_files;
+struct tw_tensors;
 struct tw_cut_range;
 struct tw_snapshot {
 	char *path;         /* what was really read: ".../ckpt-12" or the file */
@@ -20,8 +21,9 @@ struct tw_snapshot {
 	struct tw_cut_files *files;
 	struct tw_cut_range *range;
 	size_t ranges;
-	size_t count;        /* elements: trainable, then buffers */
-	struct tw_safe safe; /* file: its tensors */
+	size_t count;              /* elements: trainable, then buffers */
+	struct tw_tensors *stored; /* where a checkpoint keeps them, if something is frozen */
+	struct tw_safe safe;       /* file: its tensors */
 	struct tw_block *bytes;
 };
 
@@ -45,7 +47,6 @@ enum tw_status tw_snapshot_card(const struct tw_snapshot *s, struct tw_card **ou
 /* How many epochs of samples are in it; NAN: not known. */
 double tw_snapshot_epochs(const struct tw_snapshot *s);
 /* Names and shapes in the vector of a checkpoint; one that does not know them has "parameters". */
-struct tw_tensors;
 enum tw_status tw_snapshot_tensors(const struct tw_snapshot *s, struct tw_heap *heap,
 				   struct tw_tensors *out);
 /* Is it of a model with these tensors?  Refusals as below. */

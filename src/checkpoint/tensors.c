@@ -18,13 +18,26 @@ static enum tw_status start(struct tw_heap *heap, size_t tensors, struct tw_tens
 
 static void count(struct tw_tensors *l)
 {
-	for (size_t k = 0; k < l->tensors; k++)
+	size_t moving = 0, behind;
+
+	for (size_t k = 0; k < l->tensors; k++) {
 		*(l->tensor[k].buffer ? &l->buffers : &l->trainable) += l->tensor[k].n;
+		l->frozen += l->tensor[k].frozen ? l->tensor[k].n : 0;
+	}
+	behind = l->trainable + l->buffers - l->frozen;
+	for (size_t k = 0; k < l->tensors; k++) {
+		size_t *at = l->tensor[k].frozen ? &behind : &moving;
+
+		l->tensor[k].stored = *at;
+		*at += l->tensor[k].n;
+	}
 }
 
 enum tw_status tw_tensors_of_graph(struct tw_heap *heap, const struct tw_graph *g,
 				   struct tw_tensors *out)
 {
+	size_t at = 0;
+
 	if (start(heap, g->tensors, out) != TW_OK)
 		return TW_NO_MEMORY;
 	for (uint32_t k = 0; k < g->tensors; k++) {
@@ -36,8 +49,10 @@ enum tw_status tw_tensors_of_graph(struct tw_heap *heap, const struct tw_graph *
 		for (uint32_t i = 0; i < t->rank; i++)
 			t->d[i] = from->form.d[i];
 		t->buffer = from->form.buffer;
-		t->from = from->from;
+		t->frozen = from->frozen;
+		t->from = at;
 		t->n = from->n;
+		at += from->n;
 	}
 	count(out);
 	return TW_OK;
@@ -107,6 +122,8 @@ json_t *tw_tensors_json(const struct tw_tensors *l)
 			json_array_append_new(shape, json_integer((json_int_t)t->d[i]));
 		row = json_pack("{s:s, s:o, s:b}", "name", t->name, "shape", shape, "buffer",
 				(int)t->buffer);
+		if (row && t->frozen)
+			json_object_set_new(row, "frozen", json_true());
 		if (!row || json_array_append_new(list, row)) {
 			json_decref(list);
 			return NULL;
@@ -126,6 +143,9 @@ static bool read_row(const json_t *row, struct tw_tensor *t)
 		return false;
 	strcpy(t->name, json_string_value(name));
 	t->buffer = json_is_true(json_object_get(row, "buffer"));
+	t->frozen = json_is_true(json_object_get(row, "frozen"));
+	if (t->frozen && t->buffer)
+		return false;
 	t->rank = (uint32_t)json_array_size(shape);
 	t->n = 1;
 	json_array_foreach(shape, i, d)

@@ -21,15 +21,19 @@ struct tw_tensor {
 	uint32_t rank;
 	uint64_t d[TW_TENSOR_RANK];
 	bool buffer;
-	size_t from, n; /* floats of the vector */
+	bool frozen;    /* trainable, and never changed */
+	size_t from, n; /* floats of the model's vector */
+	size_t stored;  /* place in the vector that a run moves and a checkpoint keeps: the same,
+			   but what is frozen stands behind everything else */
 };
 
-/* In order of the vector, without gaps: the trainable ones, then the buffers. */
+/* In order of the model's vector, without gaps: the trainable ones, then the buffers. */
 struct tw_tensors {
 	struct tw_heap *heap;
 	struct tw_tensor *tensor;
 	size_t tensors;
-	size_t trainable, buffers; /* floats */
+	size_t trainable, buffers; /* floats; what is frozen is trainable here */
+	size_t frozen;             /* floats of `trainable` */
 };
 
 /* The tensors of a network or of a caller's model by name; of any other engine "parameters" and,
@@ -40,7 +44,8 @@ enum tw_status tw_tensors_of_engine(struct tw_heap *heap, const struct tw_engine
 struct tw_graph;
 enum tw_status tw_tensors_of_graph(struct tw_heap *heap, const struct tw_graph *g,
 				   struct tw_tensors *out);
-/* As JSON and back: [{"name", "shape", "buffer"}, ...].  Reading: TW_BAD_BYTES. */
+/* As JSON and back: [{"name", "shape", "buffer", "frozen" where it is}, ...].  Reading:
+ * TW_BAD_BYTES. */
 json_t *tw_tensors_json(const struct tw_tensors *l);
 enum tw_status tw_tensors_read(struct tw_heap *heap, const json_t *list, struct tw_tensors *out);
 void tw_tensors_release(struct tw_tensors *l);

@@ -342,7 +342,7 @@ static enum tw_status take(const struct match *m, float *out, struct tw_error *w
 	const struct tw_graph *g = m->g;
 
 	if (m->taken < g->tensors)
-		tw_model_init(g, m->request->seed, 0, g->trainable + g->buffers, out);
+		tw_model_init(g, m->request->seed, 0, tw_graph_floats(g), out);
 	for (uint32_t t = 0; t < g->tensors; t++)
 		if (m->from[t] != NONE &&
 		    tw_safe_floats(&m->file->tensor[m->from[t]], out + g->tensor[t].from) != TW_OK)
@@ -355,12 +355,29 @@ static enum tw_status take(const struct match *m, float *out, struct tw_error *w
 	return TW_OK;
 }
 
+/* From the order of the model to that of the graph, where something is frozen. */
+static enum tw_status arrange(const struct tw_graph *g, struct tw_heap *heap, float **vector,
+			      struct tw_error *why)
+{
+	const float *from = *vector;
+	float *to;
+
+	if (!g->frozen)
+		return TW_OK;
+	to = heap->get(heap, tw_graph_floats(g) * sizeof *to);
+	for (uint32_t t = 0; to && t < g->tensors; from += g->tensor[t++].n)
+		memcpy(to + g->tensor[t].from, from, g->tensor[t].n * sizeof *to);
+	heap->put(heap, *vector);
+	*vector = to;
+	return to ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the initial weights");
+}
+
 /* By names where there are any, else by order; the sentences about names are tw_snapshot_vector's.
  */
 static enum tw_status read_file(const struct tw_weights_request *r, const struct tw_snapshot *s,
 				struct tw_heap *heap, float **out, struct tw_error *why)
 {
-	const size_t n = r->graph->trainable + r->graph->buffers;
+	const size_t n = tw_graph_floats(r->graph);
 	struct match m = { .request = r, .g = r->graph, .file = &s->safe };
 	enum tw_status st = TW_OK;
 	size_t named;
@@ -372,7 +389,8 @@ static enum tw_status read_file(const struct tw_weights_request *r, const struct
 	named = by_name(&m);
 	if (named && !r->partial) {
 		free(m.from);
-		return tw_snapshot_vector(s, r->graph, heap, out, why);
+		st = tw_snapshot_vector(s, r->graph, heap, out, why);
+		return st == TW_OK ? arrange(r->graph, heap, out, why) : st;
 	}
 	if (!m.taken)
 		st = by_order(&m, why);

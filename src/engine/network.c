@@ -213,7 +213,7 @@ static enum tw_status network_evaluate(const struct tw_engine *e, void *scratch,
 static enum tw_status network_init(const struct tw_engine *e, size_t from, size_t count, float *out)
 {
 	const struct network *n = (const struct network *)e;
-	const size_t all = e->trainable + e->buffers;
+	const size_t all = tw_engine_floats(e);
 
 	if (from > all || count > all - from)
 		return TW_BAD_INPUT;
@@ -241,6 +241,8 @@ static void network_close(struct tw_engine *e)
 	}
 	pthread_mutex_destroy(&n->making);
 	n->heap->put(n->heap, n->tensor);
+	n->heap->put(n->heap, n->drawn);
+	n->heap->put(n->heap, n->constant);
 	n->heap->put(n->heap, n->cut);
 	n->heap->put(n->heap, n->after);
 	n->heap->put(n->heap, n->share);
@@ -297,6 +299,79 @@ static enum tw_status find_share(struct network *n, struct tw_error *why)
 	return TW_OK;
 }
 
+/* Values of the frozen tensors, and their places in the model. */
+static enum tw_status find_constants(struct network *n)
+{
+	const struct tw_graph *g = n->facts.graph;
+	size_t at = 0, count = 0;
+
+	if (!g->frozen)
+		return TW_OK;
+	n->constant = n->heap->get(n->heap, g->tensors * sizeof *n->constant);
+	if (!n->facts.weights)
+		n->drawn = n->heap->get(n->heap, g->frozen * sizeof *n->drawn);
+	if (!n->constant || (!n->facts.weights && !n->drawn))
+		return TW_NO_MEMORY;
+	if (n->drawn)
+		tw_model_init(g, n->facts.seed, tw_graph_moving(g), g->frozen, n->drawn);
+	n->frozen = n->drawn ? n->drawn : n->facts.weights + tw_graph_moving(g);
+	for (uint32_t t = 0; t < g->tensors; t++) {
+		const struct tw_graph_tensor *one = &g->tensor[t];
+
+		if (one->frozen)
+			n->constant[count++] =
+				(struct tw_piece){ n->frozen + (one->from - tw_graph_moving(g)), at,
+						   one->n };
+		at += one->n;
+	}
+	n->e.constants = (struct tw_constants){ n->constant, count, g->frozen };
+	return TW_OK;
+}
+
+/* Of a step: products forward, those for the gradients of inputs that somebody below needs, and
+ * those for the gradients of weights. */
+static double step_cost(const struct tw_graph *g, bool *needs)
+{
+	double sum = 0;
+
+	if (!g->frozen)
+		return 3 * g->flops;
+	needs[0] = false;
+	for (uint32_t k = 1; k < g->nodes; k++) {
+		const struct tw_graph_node *node = &g->node[k];
+		const bool learns = node->form.parameters > 0 && !node->frozen;
+		bool below = false;
+
+		for (uint32_t i = 0; i < node->op->ins; i++)
+			below |= needs[node->in[i]];
+		needs[k] = learns || below;
+		sum += node->form.flops * (1 + learns + below);
+	}
+	return sum;
+}
+
+static enum tw_status find_tensors(struct network *n)
+{
+	const struct tw_graph *g = n->facts.graph;
+	bool *needs = n->heap->get(n->heap, g->nodes * sizeof *needs);
+	size_t count = 0;
+
+	n->tensor = n->heap->get(n->heap, ((size_t)g->tensors + 1) * sizeof *n->tensor);
+	if (!n->tensor || !needs) {
+		n->heap->put(n->heap, needs);
+		return TW_NO_MEMORY;
+	}
+	for (uint32_t t = 0; t < g->tensors; t++)
+		if (!g->tensor[t].frozen)
+			n->tensor[count++] = g->tensor[t].from;
+	n->tensor[count] = tw_graph_moving(g);
+	n->e.tensor = n->tensor;
+	n->e.tensors = count;
+	n->e.cost = step_cost(g, needs);
+	n->heap->put(n->heap, needs);
+	return find_constants(n);
+}
+
 static enum tw_status fill_in(struct network *n, struct tw_error *why)
 {
 	const struct tw_graph *g = n->facts.graph;
@@ -312,12 +387,6 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 	n->room = n->facts.most > n->portion ? n->facts.most : n->portion;
 	n->judged = tw_targets_judged(&n->facts);
 	n->outputs = tw_shape_size(&g->node[g->node[g->nodes - 1].in[0]].shape);
-	n->tensor = n->heap->get(n->heap, ((size_t)g->tensors + 1) * sizeof *n->tensor);
-	if (!n->tensor)
-		return tw_fail(why, TW_NO_MEMORY, "no memory for the network");
-	for (uint32_t t = 0; t < g->tensors; t++)
-		n->tensor[t] = g->tensor[t].from;
-	n->tensor[g->tensors] = g->trainable + g->buffers;
 	st = find_share(n, why);
 	if (st != TW_OK)
 		return st;
@@ -325,13 +394,13 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 		.class = &network_class,
 		.trainable = g->trainable,
 		.buffers = g->buffers,
-		.tensor = n->tensor,
-		.tensors = g->tensors,
 		.samples = d->train.count,
 		.tests = n->test->count,
-		.cost = 3 * g->flops,
 		.order = tw_order_make(n->facts.seed, d->train.count),
 	};
+	st = find_tensors(n);
+	if (st != TW_OK)
+		return tw_fail(why, st, "no memory for the network");
 	st = tw_network_cuts(n, why);
 	if (st == TW_OK)
 		st = tw_part_init(n, &n->whole, 0, (uint32_t)n->e.cuts - 1, TW_PROGRAM_TRAIN, why);

@@ -14,7 +14,8 @@ struct tw_network_facts {
 	uint64_t seed;
 	uint32_t batch; /* samples of the usual training batch */
 	uint32_t most;  /* of the largest there may be, when others are gone; 0: batch */
-	float *weights; /* initial weights of all elements, from the heap (taken); NULL: drawn */
+	float *weights; /* initial weights of all elements, with those that are frozen, from the
+			   heap (taken); NULL: drawn */
 	bool own_input; /* what is to be predicted is the input itself, as the network sees it */
 };
 

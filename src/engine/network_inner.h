@@ -35,7 +35,10 @@ struct network {
 	struct tw_heap *heap;
 	struct tw_network_facts facts;
 	struct tw_prefetch *prefetch;
-	size_t *tensor; /* starts */
+	size_t *tensor; /* starts of those in the vector */
+	float *drawn;   /* frozen values that are in no file; NULL: none */
+	const float *frozen;
+	struct tw_piece *constant;
 	const struct tw_samples *test;
 	uint32_t portion; /* samples evaluated at once */
 	uint32_t room;    /* samples of the largest batch of any kind */

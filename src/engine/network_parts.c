@@ -17,7 +17,7 @@ static void count_before(const struct tw_graph *g, uint32_t after, struct tw_mod
 {
 	cut->buffers = g->trainable;
 	for (uint32_t t = 0; t < g->tensors; t++)
-		if (g->tensor[t].node <= after)
+		if (g->tensor[t].node <= after && !g->tensor[t].frozen)
 			*(g->tensor[t].form.buffer ? &cut->buffers : &cut->trainable) +=
 				g->tensor[t].n;
 	for (uint32_t k = 1; k <= after; k++)
@@ -156,11 +156,12 @@ static bool is_own(const struct network *n, const struct part *p, uint32_t tenso
 
 static size_t gathered_bytes(const struct network *n, const struct part *p)
 {
+	const struct tw_graph *g = n->facts.graph;
 	size_t sum = 0;
 
-	for (uint32_t t = 0; t < n->e.tensors; t++)
-		if (is_own(n, p, t) && !tw_graph_in_pieces(n->facts.graph, t))
-			sum += up((n->tensor[t + 1] - n->tensor[t]) * sizeof(float));
+	for (uint32_t t = 0; t < g->tensors; t++)
+		if (is_own(n, p, t) && !g->tensor[t].frozen && !tw_graph_in_pieces(g, t))
+			sum += up(g->tensor[t].n * sizeof(float));
 	return sum;
 }
 
@@ -272,7 +273,7 @@ size_t tw_bench_carve(const struct network *n, const struct part *p, uintptr_t b
 	b->weight = (float *)at;
 	at += up(ends && d->weight ? samples * sizeof(float) : 0);
 	b->parameter = (const float **)at;
-	at += up(n->e.tensors * sizeof *b->parameter);
+	at += up(n->facts.graph->tensors * sizeof *b->parameter);
 	b->gathered = (float *)at;
 	at += p->gathered;
 	return at - base;
@@ -281,17 +282,22 @@ size_t tw_bench_carve(const struct network *n, const struct part *p, uintptr_t b
 void tw_bench_tensors(const struct network *n, const struct part *p, const struct tw_inputs *in,
 		      struct bench *b)
 {
+	const struct tw_graph *g = n->facts.graph;
 	float *room = b->gathered;
 
 	b->piece = in->piece;
 	b->pieces = in->pieces;
-	for (uint32_t t = 0; t < n->e.tensors; t++) {
-		const size_t from = n->tensor[t], length = n->tensor[t + 1] - from;
+	for (uint32_t t = 0; t < g->tensors; t++) {
+		const size_t from = g->tensor[t].from, length = g->tensor[t].n;
 
 		if (!is_own(n, p, t))
 			continue;
+		if (g->tensor[t].frozen) {
+			b->parameter[t] = n->frozen + (from - tw_graph_moving(g));
+			continue;
+		}
 		b->parameter[t] = tw_piece_of(in->piece, in->pieces, from, length);
-		if (b->parameter[t] || tw_graph_in_pieces(n->facts.graph, t))
+		if (b->parameter[t] || tw_graph_in_pieces(g, t))
 			continue;
 		b->parameter[t] = tw_pieces_at(in->piece, in->pieces, from, length, room);
 		room += up(length * sizeof(float)) / sizeof(float);

@@ -2,8 +2,8 @@
 /* graph.c - nodes one after the other, and the vector that their tensors make.
  *
  *  (1) a node's inputs come before it; node 0 is the input.
- *  (2) after tw_graph_finish tensors are in order of the vector: trainable ones by node, then
- *      buffers by node, without a gap. */
+ *  (2) after tw_graph_finish tensors are in order: trainable ones by node, then buffers by node.
+ *      Their places are the vector without a gap, then what is frozen without a gap. */
 #include "base/grow.h"
 #include "graph/graph.h"
 
@@ -174,11 +174,10 @@ enum tw_status tw_graph_add(struct tw_graph *g, const struct tw_op *op, const vo
 	return TW_OK;
 }
 
-/* Put the tensors in their order; the vector has trainable ones first. */
-static void lay_out(struct tw_graph *g, struct tw_graph_tensor *sorted)
+/* Put the tensors in their order. */
+static void sort(struct tw_graph *g, struct tw_graph_tensor *sorted)
 {
 	uint32_t count = 0;
-	size_t from = 0;
 
 	for (int buffer = 0; buffer < 2; buffer++)
 		for (uint32_t t = 0; t < g->tensors; t++) {
@@ -187,11 +186,24 @@ static void lay_out(struct tw_graph *g, struct tw_graph_tensor *sorted)
 			if (g->tensor[t].form.buffer != (buffer == 1))
 				continue;
 			*s = g->tensor[t];
-			s->from = from;
-			from += s->n;
 			g->node[s->node].tensor[s->index] = count++;
 		}
-	HOLDS(2, count == g->tensors && from == g->trainable + g->buffers);
+	HOLDS(2, count == g->tensors);
+}
+
+/* Places: trainable ones stand before the buffers already. */
+static void lay_out(struct tw_graph *g)
+{
+	size_t from = 0;
+
+	for (int frozen = 0; frozen < 2; frozen++)
+		for (uint32_t t = 0; t < g->tensors; t++) {
+			if (g->tensor[t].frozen != (frozen == 1))
+				continue;
+			g->tensor[t].from = from;
+			from += g->tensor[t].n;
+		}
+	HOLDS(2, from == tw_graph_floats(g));
 }
 
 enum tw_status tw_graph_finish(struct tw_graph *g, struct tw_error *why)
@@ -206,11 +218,26 @@ enum tw_status tw_graph_finish(struct tw_graph *g, struct tw_error *why)
 	sorted = g->heap->get(g->heap, g->tensors * sizeof *sorted);
 	if (!sorted)
 		return no_memory(why);
-	lay_out(g, sorted);
+	sort(g, sorted);
 	g->heap->put(g->heap, g->tensor);
 	g->tensor = sorted;
 	g->tensor_room = g->tensors;
+	lay_out(g);
 	return TW_OK;
+}
+
+void tw_graph_freeze(struct tw_graph *g, const bool *node)
+{
+	for (uint32_t t = 0; t < g->tensors; t++) {
+		struct tw_graph_tensor *one = &g->tensor[t];
+
+		if (one->form.buffer || one->frozen || !node[one->node])
+			continue;
+		one->frozen = g->node[one->node].frozen = true;
+		g->trainable -= one->n;
+		g->frozen += one->n;
+	}
+	lay_out(g);
 }
 
 bool tw_graph_in_pieces(const struct tw_graph *g, uint32_t tensor)

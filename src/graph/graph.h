@@ -3,7 +3,10 @@
  *
  * A node is an op with options and inputs; node 0 is the input.  Nodes are added in an order in
  * which each comes after its inputs, and the last node added is the loss.  The parameter vector is
- * all trainable tensors in order of nodes, then all buffers in order of nodes. */
+ * all trainable tensors in order of nodes, then all buffers in order of nodes.
+ *
+ * What is frozen is not in it.  Frozen tensors are a section of their own behind the vector, in
+ * order of nodes: whoever computes has them, and nobody else has to know of them. */
 #ifndef TW_GRAPH_GRAPH_H
 #define TW_GRAPH_GRAPH_H
 
@@ -20,6 +23,7 @@ struct tw_graph_tensor {
 	struct tw_op_parameter form; /* shape, fans, fill, buffer */
 	uint32_t node, index;        /* whose, and which of its parameters */
 	size_t from, n;              /* place in the vector, floats */
+	bool frozen;                 /* never changes; `from` is behind the vector */
 	uint32_t init;               /* the model's number of an initialisation; see model.h */
 };
 
@@ -31,6 +35,7 @@ struct tw_graph_node {
 	struct tw_shape shape;        /* form.out */
 	char name[TW_NAME_ROOM - 20]; /* "4.body.0"; "" without */
 	uint32_t tensor[TW_OP_PARAMETERS];
+	bool frozen;      /* its trainable tensors are */
 	uint32_t readers; /* nodes that have it as input */
 };
 
@@ -40,12 +45,23 @@ struct tw_graph {
 	struct tw_graph_node *node;
 	uint32_t nodes;
 	size_t node_room;
-	struct tw_graph_tensor *tensor; /* in order of the vector, after tw_graph_finish */
+	struct tw_graph_tensor *tensor; /* after tw_graph_finish: trainable ones, frozen or not, by
+					   node, then buffers by node */
 	uint32_t tensors;
 	size_t tensor_room;
-	size_t trainable, buffers; /* floats */
+	size_t trainable, buffers; /* floats of the vector */
+	size_t frozen;             /* floats behind it */
 	double flops, products;    /* per sample forward */
 };
+/* Floats of the vector, and with those behind it. */
+static inline size_t tw_graph_moving(const struct tw_graph *g)
+{
+	return g->trainable + g->buffers;
+}
+static inline size_t tw_graph_floats(const struct tw_graph *g)
+{
+	return g->trainable + g->buffers + g->frozen;
+}
 
 struct tw_graph *tw_graph_new(struct tw_heap *heap, const struct tw_shape *in);
 void tw_graph_free(struct tw_graph *g);
@@ -57,6 +73,11 @@ enum tw_status tw_graph_add(struct tw_graph *g, const struct tw_op *op, const vo
 			    struct tw_error *why);
 /* Lay out the vector; the last node must be a loss (TW_OP_LOSS), or nothing runs backward. */
 enum tw_status tw_graph_finish(struct tw_graph *g, struct tw_error *why);
+
+/* The trainable tensors of these nodes are frozen: no gradient of them is made, and none of what
+ * only they would need.  Running statistics go on, as PyTorch's do with requires_grad = False.
+ * `node` has an entry for each node; after tw_graph_finish, before any program. */
+void tw_graph_freeze(struct tw_graph *g, const bool *node);
 
 /* May this tensor lie in several pieces when a program runs? */
 bool tw_graph_in_pieces(const struct tw_graph *g, uint32_t tensor);
@@ -141,7 +162,8 @@ struct tw_program_run {
 					  NULL: it lies in several pieces (tw_graph_in_pieces) */
 	const struct tw_piece *piece;  /* of the parameter vector, where a pointer is NULL */
 	size_t pieces;
-	float *gradient; /* training: trainable tensors of the part, then buffers */
+	float *gradient; /* training: trainable tensors of the part that are not frozen, then
+			    buffers */
 	/* Values that cross the borders of a part, in order of tw_graph_cut.  Gradients only of
 	 * those that have one; the others' pointers are not looked at. */
 	const float *in[TW_CROSSING_MAX], *out_gradient[TW_CROSSING_MAX];

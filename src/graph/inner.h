@@ -78,7 +78,12 @@ enum tw_status tw_lowered_cut(struct tw_lowered *net);
 enum tw_status tw_lowered_prepare(struct tw_lowered *net, struct tw_onednn *kit,
 				  struct tw_arena *keep, struct tw_error *why);
 bool tw_item_has(const struct tw_lowered *net, const struct tw_item *item, uint32_t trait);
-/* Its op's backward is called. */
+/* Does it have parameters that change? */
+static inline bool tw_node_learns(const struct tw_graph_node *n)
+{
+	return n->form.parameters > 0 && !n->frozen;
+}
+/* Its op's backward is called with a gradient. */
 bool tw_item_goes_back(const struct tw_lowered *net, const struct tw_item *item);
 size_t tw_item_floats(const struct tw_lowered *net, const struct tw_item *item); /* of its value */
 

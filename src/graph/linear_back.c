@@ -200,10 +200,10 @@ enum tw_status tw_linear_back_prepare(const struct tw_op_site *site, struct tw_o
 	size_t pad = 0;
 	enum tw_status st = make_hint(site, kit, &h);
 
-	l->weights_padded = pays(WEIGHTS, in);
+	l->weights_padded = pays(WEIGHTS, in) && !site->frozen;
 	l->data_padded = pays(DATA, in);
 	l->rows = rows_for(site, l->data_padded);
-	if (st == TW_OK)
+	if (st == TW_OK && !site->frozen)
 		st = l->weights_padded ? padded_weights(site, kit, l, &pad)
 				       : inner_weights(kit, &h, l, &pad);
 	if (st == TW_OK && site->wants[0])
@@ -276,7 +276,7 @@ enum tw_status tw_linear_back_run(const struct tw_op_site *site, const struct tw
 				  const struct tw_op_run *run)
 {
 	float *at = (float *)((char *)run->scratch + l->copies_at);
-	const enum tw_status st = run_weights(site, l, run, at);
+	const enum tw_status st = site->frozen ? TW_OK : run_weights(site, l, run, at);
 
 	return st == TW_OK && run->in_gradient[0] ? run_data(site, l, run, at) : st;
 }

@@ -88,6 +88,7 @@ static enum tw_status add_op(struct tw_lowered *net, uint32_t n, uint32_t *item_
 	site.ins = node->op->ins;
 	site.out = node->shape;
 	site.train = net->kind != TW_PROGRAM_EVALUATE;
+	site.frozen = node->frozen;
 	site.seed = net->seed;
 	for (uint32_t k = 0; k < site.ins; k++) {
 		site.in[k] = net->graph->node[node->in[k]].shape;
@@ -115,7 +116,7 @@ static void find_needs(struct tw_lowered *net)
 		struct tw_item *item = &net->item[i];
 
 		if (item->kind == TW_ITEM_OP)
-			item->needs = net->graph->node[item->node].form.parameters > 0;
+			item->needs = tw_node_learns(&net->graph->node[item->node]);
 		for (uint32_t k = 0; k < item->ins; k++) {
 			struct tw_item *from = &net->item[item->in[k]];
 

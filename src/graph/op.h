@@ -55,6 +55,8 @@ struct tw_op_site {
 				  backward pass of that ReLU is not the op's business */
 	bool relu_in;          /* in[0] has yet to go through ReLU, and the gradient of in[0] is the
 				  one before it (TW_OP_TAKES_RELU_IN) */
+	bool frozen;           /* its trainable parameters never change: `change` of them is NULL,
+				  and no work is done for it */
 	uint32_t layer;        /* number of the node: what chance is drawn for */
 	uint64_t seed;
 };
@@ -86,7 +88,8 @@ struct tw_op_batch {
 
 /* One run.  Gradients are written, never added to: the program adds.  `out` may be in[0] for ops
  * with TW_OP_IN_PLACE, in_gradient[0] may be out_gradient with TW_OP_BACK_IN_PLACE; otherwise
- * nothing overlaps.  in_gradient[k] is NULL where !site->wants[k]. */
+ * nothing overlaps.  in_gradient[k] is NULL where !site->wants[k].  A frozen op that has buffers is
+ * run backward for these even where nobody needs a gradient of it: out_gradient is NULL then. */
 struct tw_op_run {
 	const float *in[TW_OP_INS];
 	float *out;
@@ -95,8 +98,8 @@ struct tw_op_run {
 	const float *parameter[TW_OP_PARAMETERS]; /* NULL: see tw_op_values */
 	const struct tw_piece *piece;          /* of the whole vector; NULL where not needed ... */
 	size_t pieces, from[TW_OP_PARAMETERS]; /* ... in which parameter k begins here */
-	float *change[TW_OP_PARAMETERS]; /* gradient of the batch's mean loss; for buffers: how
-					    much they change */
+	float *change[TW_OP_PARAMETERS];       /* gradient of the batch's mean loss, NULL where
+					    site->frozen; for buffers: how much they change */
 	void *saved, *scratch;
 	struct tw_hand *hand;
 	const struct tw_op_batch *batch;

@@ -34,6 +34,8 @@ static void find_places(struct tw_program *p)
 	size_t before[2] = { 0, g->trainable }, own = 0;
 
 	for (uint32_t t = 0; t < g->tensors; t++) {
+		if (g->tensor[t].frozen)
+			continue;
 		if (g->tensor[t].node <= p->net.part.behind)
 			before[g->tensor[t].form.buffer] += g->tensor[t].n;
 		else if (g->tensor[t].node <= p->net.part.upto && !g->tensor[t].form.buffer)
@@ -55,7 +57,8 @@ static double count_products(const struct tw_lowered *net)
 		if (item->kind != TW_ITEM_OP)
 			continue;
 		if (tw_item_goes_back(net, item))
-			times += (form->parameters > 0) + item->site.wants[0];
+			times +=
+				tw_node_learns(&net->graph->node[item->node]) + item->site.wants[0];
 		sum += times * form->products * net->batch;
 	}
 	return sum;
@@ -178,9 +181,10 @@ static float *at(const struct running *r, size_t place)
 	return at_home(r, (enum tw_home)(place >> TW_HOME_SHIFT), place & (TW_PLACE(1, 0) - 1));
 }
 
+/* NULL: it is frozen. */
 static float *change_of(const struct running *r, const struct tw_graph_tensor *t)
 {
-	return r->run->gradient + (t->from - r->p->before[t->form.buffer]);
+	return t->frozen ? NULL : r->run->gradient + (t->from - r->p->before[t->form.buffer]);
 }
 
 static void bind(const struct running *r, const struct tw_step *step, struct tw_op_run *op)
@@ -234,7 +238,8 @@ static void run_zero(const struct running *r, uint32_t n)
 	for (uint32_t k = 0; k < g->node[n].form.parameters; k++) {
 		const struct tw_graph_tensor *t = &g->tensor[g->node[n].tensor[k]];
 
-		tw_vec_fill(change_of(r, t), 0, t->n);
+		if (!t->frozen)
+			tw_vec_fill(change_of(r, t), 0, t->n);
 	}
 }
 

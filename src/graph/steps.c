@@ -254,12 +254,29 @@ static void reorder_back(struct tw_steps *s, uint32_t i)
 	contribute(s, item->in[0], step.out);
 }
 
+/* Running statistics of a frozen op whose gradient nobody needs. */
+static void buffers_back(struct tw_steps *s, uint32_t i)
+{
+	const struct tw_item *item = &s->net->item[i];
+	const struct tw_op_form *form = &s->net->graph->node[item->node].form;
+	struct tw_step step = empty(TW_STEP_BACKWARD, i);
+	bool keeps = false;
+
+	for (uint32_t k = 0; item->kind == TW_ITEM_OP && k < form->parameters; k++)
+		keeps |= form->parameter[k].buffer;
+	step.saved = item->saved;
+	if (keeps)
+		emit(s, &step);
+}
+
 static void backward(struct tw_steps *s, uint32_t i)
 {
 	struct tw_item *item = &s->net->item[i];
 
-	if (!item->needs)
+	if (!item->needs) {
+		buffers_back(s, i);
 		return;
+	}
 	HOLDS(3, item->gradient != TW_PLACE_NONE || tw_item_has(s->net, item, TW_OP_LOSS));
 	if (item->gradient != TW_PLACE_NONE)
 		s->storage[item->gradient].holders--;

@@ -35,6 +35,7 @@ struct tw_problem {
 	uint32_t shards;
 	const size_t *border; /* shards + 1, over trainable + buffers; border[0] = 0 */
 	uint64_t samples, tests;
+	struct tw_constants constants; /* of the model, beside the vector: its digest has them */
 };
 
 /* What is dealt to workers, in global positions (epoch * samples + place). */

@@ -6,6 +6,7 @@
 #include "checkpoint/model_card.h"
 #include "spec/field.h"
 #include "run/result.h"
+#include "checkpoint/checkpoint_read.h"
 #include "checkpoint/tensors.h"
 
 #include <math.h>
@@ -70,13 +71,15 @@ static enum tw_status tensors_of_cut(const struct tw_snapshot *s, json_t *o, str
 		float *v = malloc((at->n + 1) * sizeof *v);
 
 		tw_json_set(row, "buffer", json_boolean(at->buffer));
+		tw_json_set(row, "frozen", json_boolean(at->frozen));
 		st = v ? tw_snapshot_floats(s, at->from, at->n, v, why) : TW_NO_MEMORY;
 		if (st == TW_OK)
 			statistics(v, at->n, row);
 		json_array_append_new(list, row);
 		free(v);
 	}
-	tw_json_set(o, "parameters", json_integer((json_int_t)t.trainable));
+	tw_json_set(o, "parameters", json_integer((json_int_t)(t.trainable - t.frozen)));
+	tw_json_set(o, "frozen", json_integer((json_int_t)t.frozen));
 	tw_json_set(o, "buffers", json_integer((json_int_t)t.buffers));
 	tw_json_set(o, "tensors", list);
 	tw_tensors_release(&t);
@@ -123,6 +126,16 @@ static json_t *written_at(const char *path)
 	return json_string(text);
 }
 
+static void add_file(json_t *files, const json_t *part)
+{
+	json_t *row = json_object();
+
+	json_object_set(row, "file", json_object_get(part, "file"));
+	json_object_set(row, "part", json_object_get(part, "name"));
+	json_object_set(row, "bytes", json_object_get(part, "bytes"));
+	json_array_append_new(files, row);
+}
+
 static void describe_cut(const struct tw_snapshot *s, json_t *o)
 {
 	static const char *const same[] = { "program", "isa",     "threads",
@@ -146,15 +159,10 @@ static void describe_cut(const struct tw_snapshot *s, json_t *o)
 	for (k = 0; k < sizeof same / sizeof same[0]; k++)
 		if (json_object_get(s->manifest, same[k]))
 			json_object_set(o, same[k], json_object_get(s->manifest, same[k]));
-	json_array_foreach(json_object_get(s->manifest, "parts"), k, part)
-	{
-		json_t *row = json_object();
-
-		json_object_set(row, "file", json_object_get(part, "file"));
-		json_object_set(row, "part", json_object_get(part, "name"));
-		json_object_set(row, "bytes", json_object_get(part, "bytes"));
-		json_array_append_new(files, row);
-	}
+	json_array_foreach(json_object_get(s->manifest, "parts"), k, part) add_file(files, part);
+	part = json_object_get(s->manifest, TW_CUT_FROZEN);
+	if (part)
+		add_file(files, part);
 	tw_json_set(o, "files", files);
 }
 

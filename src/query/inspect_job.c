@@ -62,10 +62,10 @@ static json_t *layer_row(const struct tw_graph_node *n)
 		*(p->buffer ? &kept : &trained) += size;
 	}
 	layer_text(n->op, n->options, text, sizeof text);
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f}", "number", n->name, "text", text,
+	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:f}", "number", n->name, "text", text,
 			 "output", n->shape.rank ? tw_shape_text(&n->shape, shape) : "",
-			 "parameters", (json_int_t)trained, "buffers", (json_int_t)kept, "mflop",
-			 n->form.flops / 1e6);
+			 "parameters", (json_int_t)trained, "buffers", (json_int_t)kept, "frozen",
+			 n->frozen, "mflop", n->form.flops / 1e6);
 }
 
 /* Where model.stages may cut after the layer: the number to write there, and how many values of a
@@ -242,6 +242,7 @@ enum tw_status tw_query_describe(const struct tw_job *job, const struct tw_descr
 	tw_json_set(o, "strategy", json_string(job->title));
 	tw_json_set(o, "workers", tw_json_count(job->cluster.workers));
 	tw_json_set(o, "parameters", tw_json_count(e->trainable));
+	tw_json_set(o, "frozen", tw_json_count(e->constants.floats));
 	tw_json_set(o, "buffers", tw_json_count(e->buffers));
 	if (job->model == TW_MODEL_NETWORK)
 		st = network(job, e, r->plan, o, why);

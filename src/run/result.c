@@ -34,12 +34,12 @@ static enum tw_status digests(const struct tw_plan *plan, const struct tw_totals
 		return TW_OK;
 	}
 	status = tw_digest_floats(t->vector, plan->problem.border, plan->problem.shards, 0,
-				  plan->problem.trainable, text);
+				  plan->problem.trainable, &plan->problem.constants, text);
 	if (status != TW_OK)
 		return status;
 	json_object_set_new(r, "parameters_digest", json_string(text));
 	status = tw_digest_floats(t->vector, plan->problem.border, plan->problem.shards,
-				  plan->problem.trainable, all, text);
+				  plan->problem.trainable, all, NULL, text);
 	if (status != TW_OK)
 		return status;
 	json_object_set_new(r, "buffers_digest", json_string(text));

@@ -79,7 +79,10 @@ static enum tw_status find_start(struct run *r, struct tw_error *why)
 	status = r->store->look(r->store, 0, 0, &cut, &parts, &count);
 	if (status != TW_OK)
 		return tw_fail(why, status, "the checkpoints in %s cannot be read: %s",
-			       tw_run_directory_path(r->dir), tw_status_name(status));
+			       tw_run_directory_path(r->dir),
+			       tw_dir_store_error(r->store)->text[0]
+				       ? tw_dir_store_error(r->store)->text
+				       : tw_status_name(status));
 	if (!cut)
 		tw_log_line(r->request->log, TW_INFO, "run",
 			    "%s has no checkpoint yet: starting from the beginning",
@@ -146,6 +149,8 @@ static enum tw_status open_store(struct run *r, struct tw_error *why)
 		.isa = tw_isa_name(tw_isa()),
 		.threads = 1,
 		.keep = r->job->checkpoint.keep,
+		.constants = r->engine->constants,
+		.moving = tw_engine_moving(r->engine),
 	};
 	status = describe(r, &r->facts.layout, why);
 	if (status == TW_OK)
@@ -526,14 +531,24 @@ static void write_result(struct tw_watch *w, json_t *made)
 	json_decref(line);
 }
 
+static void append(void *arg, const float *values, size_t n)
+{
+	float **to = arg;
+
+	memcpy(*to, values, n * sizeof **to);
+	*to += n;
+}
+
 static void copy_vector(const struct run *r)
 {
 	const struct tw_plan *p = &r->job->plan;
 	struct tw_block *const *from = r->ran.totals.vector;
+	struct tw_mingling model = { .of = p->problem.constants };
+	float *to = r->request->vector;
 
-	for (uint32_t s = 0; from && r->request->vector && s < p->problem.shards; s++)
-		memcpy(r->request->vector + p->problem.border[s], tw_block_floats(from[s]),
-		       (p->problem.border[s + 1] - p->problem.border[s]) * sizeof(float));
+	for (uint32_t s = 0; from && to && s < p->problem.shards; s++)
+		tw_mingle(&model, tw_block_floats(from[s]),
+			  p->problem.border[s + 1] - p->problem.border[s], append, &to);
 }
 
 static enum tw_status finish(struct run *r, json_t **result, struct tw_error *why)

@@ -57,7 +57,7 @@ enum tw_status tw_transfer_set_open(const struct tw_job *job, const struct tw_en
 	}
 	s->all = s->set = data ? tw_set_bytes(data) : s->head->bytes;
 	if (!data || *job->network.weights) {
-		s->first.count = engine->trainable + engine->buffers;
+		s->first.count = tw_engine_floats(engine);
 		if (hash_first(engine, s->first.count, &s->first.values) != TW_OK) {
 			tw_transfer_set_close(s);
 			return tw_fail(why, TW_NO_MEMORY, "%s: its initial weights cannot be read",

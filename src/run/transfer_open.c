@@ -346,7 +346,7 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 				 const struct tw_graph *g, float **out, struct tw_error *why)
 {
 	struct taking *t = arg;
-	const uint64_t count = g->trainable + g->buffers;
+	const uint64_t count = tw_graph_floats(g);
 	struct tw_error quiet = { 0 };
 	struct tw_first_head h;
 	enum tw_status st;

@@ -92,6 +92,12 @@ const struct tw_option tw_network_rows[] = {
 	TW_OPTION(N, partial, TW_BOOL, "false", NULL, 0, 0,
 		  "take from model.weights the tensors that fit, and draw the others as `init` "
 		  "says"),
+	TW_OPTION(
+		N, freeze, TW_WORDS, "[]", NULL, 0, 0,
+		"layers that are not trained, as the first column of thalweg inspect JOB names "
+		"them: [0, 3], or a range [0-7]; their initial weights stay as they are, and cost "
+		"no gradient, no memory of the rule and no traffic",
+		.example = "[0-7]"),
 	TW_OPTION(N, stages, TW_WORDS, "auto", NULL, 0, 0,
 		  "layers after which the model is cut into stages, such as [3, 7]; auto: stages "
 		  "that take equally long (strategy.pipeline)"),

@@ -72,6 +72,7 @@ struct tw_job_network {
 	uint32_t init;              /* enum tw_init */
 	const char *weights;        /* file of initial weights; "" none */
 	bool partial;               /* ... which need not have all of them */
+	const char *freeze;         /* layers that are not trained: a list of words */
 	const char *stages;         /* where it is cut: "auto", or a list of layers */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* network_graph.c - the graph of a job's network for the data that it is trained on. */
 #include "spec/field.h"
+#include "spec/layer_names.h"
 
 #include "engine/network.h"
 #include "graph/loss.h"
@@ -174,6 +175,12 @@ enum tw_status tw_job_build_graph(const struct tw_job *job, const struct tw_data
 				     : "%.0s%s",
 			     tw_job_place(job, "model.name"), said.text);
 	tw_arena_release(&keep);
+	if (st == TW_OK)
+		st = tw_job_freeze(job, *out, why);
+	if (st != TW_OK) {
+		tw_graph_free(*out);
+		*out = NULL;
+	}
 	return st;
 }
 

@@ -142,6 +142,10 @@ static enum tw_status read_made_up(struct tw_reading *r, const struct tw_tree *m
 /* A model that programs compute which join. */
 static enum tw_status read_tensors(struct tw_reading *r, const struct tw_tree *model)
 {
+	if (tw_tree_child(model, "freeze"))
+		return tw_read_refuse(r, tw_tree_child(model, "freeze"), "model.freeze",
+				      "all tensors of the file are trained; leave out of it what "
+				      "is not, and keep that in the programs that join");
 	for (const struct tw_tree *c = model->first; c; c = c->next)
 		if (strcmp(c->key, "name") == 0 || strcmp(c->key, "layers") == 0 ||
 		    strcmp(c->key, "weights") == 0) {

@@ -799,6 +799,7 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	p->problem.buffers = engine->buffers;
 	p->problem.samples = engine->samples;
 	p->problem.tests = engine->tests;
+	p->problem.constants = engine->constants;
 	if (job->data.from) {
 		enum tw_status st;
 

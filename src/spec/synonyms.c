@@ -163,6 +163,8 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "hidden_layers", "model.hidden", "the list of the sizes of hidden layers" },
 	{ "hidden_layer_sizes", "model.hidden", "the list of the sizes of hidden layers" },
 	{ "units", "model.hidden", "the list of the sizes of hidden layers" },
+	{ "frozen", "model.freeze", "the list of layers that are not trained" },
+	{ "freeze_layers", "model.freeze", "the list of layers that are not trained" },
 	{ "pretrained", "model.weights", "the file of initial weights" },
 	{ "initializer", "model.init", "the distribution of the initial weights" },
 	{ "criterion", "loss.name", "the loss" },

@@ -69,7 +69,8 @@ static void take_vector(struct outcome *o)
 		memcpy(o->vector + p->problem.border[s], tw_block_floats(o->ran.totals.vector[s]),
 		       (p->problem.border[s + 1] - p->problem.border[s]) * sizeof(float));
 	assert_int_equal(tw_digest_floats(o->ran.totals.vector, p->problem.border,
-					  p->problem.shards, 0, p->problem.trainable, o->digest),
+					  p->problem.shards, 0, p->problem.trainable,
+					  &p->problem.constants, o->digest),
 			 TW_OK);
 }
 

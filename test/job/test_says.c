@@ -140,7 +140,7 @@ static void run(const char *strategy, int servers, const char *more, bool distur
 	if (trial_run(&t, &tw_heap_system, NULL, &ran) != TW_OK)
 		fail_msg("%s: %s", strategy, ran.error.text);
 	assert_int_equal(tw_digest_floats(ran.totals.vector, p->problem.border, p->problem.shards,
-					  0, p->problem.trainable, out),
+					  0, p->problem.trainable, NULL, out),
 			 TW_OK);
 	tw_totals_release(&ran.totals);
 	trial_close(&t);

@@ -644,14 +644,14 @@ static void digests_do_not_know_shards(void **state)
 	memcpy(two[0]->data, w, 3 * sizeof *w);
 	memcpy(two[1]->data, w + 3, 7 * sizeof *w);
 	for (size_t to = 0; to <= 10; to++) {
-		assert_int_equal(tw_digest_floats(&one, single, 1, 0, to, a), TW_OK);
-		assert_int_equal(tw_digest_floats(two, cut, 2, 0, to, b), TW_OK);
+		assert_int_equal(tw_digest_floats(&one, single, 1, 0, to, NULL, a), TW_OK);
+		assert_int_equal(tw_digest_floats(two, cut, 2, 0, to, NULL, b), TW_OK);
 		tw_digest_bytes(w, to * sizeof *w, whole);
 		assert_string_equal(a, b);
 		assert_string_equal(a, whole);
 	}
 	two[1]->bytes = 4;
-	assert_int_equal(tw_digest_floats(two, cut, 2, 0, 10, b), TW_BAD_BYTES);
+	assert_int_equal(tw_digest_floats(two, cut, 2, 0, 10, NULL, b), TW_BAD_BYTES);
 	tw_block_drop(one);
 	tw_block_drop(two[0]);
 	tw_block_drop(two[1]);

@@ -32,6 +32,14 @@ static void bytes_line(const json_t *o, const char *label, const char *name)
 	       tw_query_bytes(tw_number_at(o, name), bytes));
 }
 
+static void print_counts(const json_t *o)
+{
+	printf("%-12s %lld trained, ", "parameters", tw_whole_at(o, "parameters"));
+	if (tw_whole_at(o, "frozen"))
+		printf("%lld frozen, ", tw_whole_at(o, "frozen"));
+	printf("%lld buffers", tw_whole_at(o, "buffers"));
+}
+
 /* --- a job --- */
 
 static void print_layers(const json_t *o)
@@ -51,10 +59,13 @@ static void print_layers(const json_t *o)
 		if (json_is_string(json_object_get(row, "cut")))
 			printf("   %s, %lld", tw_query_text(row, "cut"),
 			       tw_whole_at(row, "crosses"));
+		if (json_is_true(json_object_get(row, "frozen")))
+			printf("   frozen");
 		printf("\n");
 	}
 	printf("%-12s %-32s %-12s %12lld %10.4g\n", "all", "", "",
-	       tw_whole_at(o, "parameters") + tw_whole_at(o, "buffers"), tw_number_at(o, "mflop"));
+	       tw_whole_at(o, "parameters") + tw_whole_at(o, "frozen") + tw_whole_at(o, "buffers"),
+	       tw_number_at(o, "mflop"));
 	printf("\nmodel.stages lists borders of stages; so many values of a sample cross there\n");
 }
 
@@ -129,8 +140,8 @@ static void print_job(const json_t *o)
 	printf("%-12s %s%s%s\n", "model", tw_query_text(o, "model"),
 	       json_object_get(o, "about") ? ": " : "",
 	       json_object_get(o, "about") ? tw_query_text(o, "about") : "");
-	printf("%-12s %lld trained, %lld buffers\n", "parameters", tw_whole_at(o, "parameters"),
-	       tw_whole_at(o, "buffers"));
+	print_counts(o);
+	printf("\n");
 	if (!d) {
 		printf("%-12s %lld in an epoch, batch of %lld\n", "samples",
 		       tw_whole_at(o, "samples"), tw_whole_at(o, "batch"));
@@ -240,9 +251,8 @@ static void print_checkpoint(const json_t *o)
 		printf("%.4g epochs, ", tw_number_at(o, "epochs"));
 	printf("%lld steps, %lld samples, %.3g s\n", tw_whole_at(o, "steps"),
 	       tw_whole_at(o, "applied_samples"), tw_number_at(o, "seconds"));
-	printf("%-12s %lld trained, %lld buffers; here is %s\n", "parameters",
-	       tw_whole_at(o, "parameters"), tw_whole_at(o, "buffers"),
-	       tw_query_text(o, "evaluated"));
+	print_counts(o);
+	printf("; here is %s\n", tw_query_text(o, "evaluated"));
 	print_card(o);
 	printf("\n%-44s %12s\n", "file", "size");
 	json_array_foreach(json_object_get(o, "files"), k, row)

@@ -93,8 +93,8 @@ static enum tw_status affine_backward(const struct tw_op_site *site, const void 
 {
 	const size_t size = tw_shape_size(&site->in[0]), each = run_of(site->options, site->in);
 
-	memset(run->change[0], 0, size / each * sizeof(float));
-	memset(run->change[1], 0, size / each * sizeof(float));
+	for (uint32_t k = 0; k < 2 && !site->frozen; k++)
+		memset(run->change[k], 0, size / each * sizeof(float));
 	for (size_t i = 0; run->in_gradient[0] && i < site->batch * size; i++)
 		run->in_gradient[0][i] = run->out_gradient[i] * run->parameter[0][i % size / each];
 	return TW_OK;

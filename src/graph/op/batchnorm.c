@@ -193,8 +193,10 @@ static void back_sums(const struct tw_channels *v, const struct tw_op_run *run,
 			const double k = (double)run->parameter[WEIGHT][c] * inv;
 			const double weight = p->total[v->lanes + i] * inv;
 
-			run->change[WEIGHT][c] = (float)weight;
-			run->change[BIAS][c] = (float)p->total[i];
+			if (run->change[WEIGHT]) {
+				run->change[WEIGHT][c] = (float)weight;
+				run->change[BIAS][c] = (float)p->total[i];
+			}
 			p->factor[0][c] = (float)k;
 			p->factor[1][c] = (float)(p->total[i] / v->count);
 			p->factor[2][c] = (float)(k * weight * inv / v->count);
@@ -207,20 +209,21 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 {
 	const struct norm_options *o = site->options;
 	const struct tw_channels v = tw_channels_of(site);
-	const struct tw_channel_sums p = tw_channel_sums_in(&v, run->scratch);
+	struct tw_channel_sums p;
 	const float *mean = run->saved, *var = mean + 2 * v.channels;
 	const float unbiased = v.count > 1 ? (float)(v.count / (v.count - 1)) : 0;
 
-	back_sums(&v, run, &p);
 	for (size_t c = 0; c < v.channels; c++) {
 		run->change[MEAN][c] = o->momentum * (mean[c] - run->parameter[MEAN][c]);
 		run->change[VAR][c] =
 			v.count > 1 ? o->momentum * (var[c] * unbiased - run->parameter[VAR][c])
 				    : 0;
 	}
-	if (!site->wants[0])
+	if (site->frozen && !site->wants[0])
 		return TW_OK;
-	for (size_t k = 0; k < v.batch * v.blocks; k++) {
+	p = tw_channel_sums_in(&v, run->scratch);
+	back_sums(&v, run, &p);
+	for (size_t k = 0; site->wants[0] && k < v.batch * v.blocks; k++) {
 		const size_t c = k % v.blocks * v.inner, at = k * v.rows * v.inner;
 
 		back(run->in[0] + at, run->out_gradient + at, mean + c, p.factor[0] + c,

@@ -224,7 +224,7 @@ static enum tw_status prepare_backward(const struct tw_op_site *site, struct tw_
 				       size_t *bytes)
 {
 	size_t scratch = 0, data = 0;
-	enum tw_status st = prepare_weights(site, kit, s, hint, k, &scratch);
+	enum tw_status st = site->frozen ? TW_OK : prepare_weights(site, kit, s, hint, k, &scratch);
 
 	if (st == TW_OK && site->wants[0])
 		st = tw_conv_data_prepare(site, kit, s, hint, &k->data, &data);
@@ -298,8 +298,9 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 			       const struct tw_op_run *run)
 {
 	const struct conv_kernel *k = kernel;
-	const enum tw_status st =
-		k->unfolds ? tw_conv_weights_run(site, &k->by_product, run) : run_weights(k, run);
+	const enum tw_status st = site->frozen ? TW_OK
+				  : k->unfolds ? tw_conv_weights_run(site, &k->by_product, run)
+					       : run_weights(k, run);
 
 	return st == TW_OK && site->wants[0] ? tw_conv_data_run(site, &k->data, run) : st;
 }

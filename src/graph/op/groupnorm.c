@@ -165,12 +165,13 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 
 		group_parts(run->in[0] + k * z.n, dy, run->parameter[0] + c, saved + 2 * k, z.each,
 			    z.pixels, unit, weighted);
-		add_channels(&z, dy, unit, dweight + c, dbias + c);
+		if (!site->frozen)
+			add_channels(&z, dy, unit, dweight + c, dbias + c);
 		if (site->wants[0])
 			tw_norm_back(unit, weighted, saved[2 * k + 1], z.n,
 				     run->in_gradient[0] + k * z.n);
 	}
-	for (size_t c = 0; c < channels; c++) {
+	for (size_t c = 0; c < channels && !site->frozen; c++) {
 		run->change[0][c] = (float)dweight[c];
 		run->change[1][c] = (float)dbias[c];
 	}

@@ -94,6 +94,21 @@ TW_CLONED_STATIC(void, add_sample,
 	}
 }
 
+/* The same where the parameters are frozen. */
+TW_CLONED_STATIC(void, split_sample,
+		 (const float *restrict x, const float *restrict dy, const float *restrict weight,
+		  const float *restrict place, size_t n, float *restrict unit,
+		  float *restrict weighted),
+		 (x, dy, weight, place, n, unit, weighted))
+{
+	const float mean = place[0], inverse = place[1];
+
+	for (size_t i = 0; i < n; i++) {
+		unit[i] = (x[i] - mean) * inverse;
+		weighted[i] = dy[i] * weight[i];
+	}
+}
+
 static enum tw_status backward(const struct tw_op_site *site, const void *kernel,
 			       const struct tw_op_run *run)
 {
@@ -101,11 +116,18 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 	const float *saved = run->saved;
 	float *unit = run->scratch, *weighted = unit + n;
 
-	memset(run->change[0], 0, n * sizeof(float));
-	memset(run->change[1], 0, n * sizeof(float));
+	if (!site->frozen) {
+		memset(run->change[0], 0, n * sizeof(float));
+		memset(run->change[1], 0, n * sizeof(float));
+	}
 	for (size_t b = 0; b < site->batch; b++) {
-		add_sample(run->in[0] + b * n, run->out_gradient + b * n, run->parameter[0],
-			   saved + 2 * b, n, run->change[0], run->change[1], unit, weighted);
+		const float *x = run->in[0] + b * n, *dy = run->out_gradient + b * n;
+
+		if (site->frozen)
+			split_sample(x, dy, run->parameter[0], saved + 2 * b, n, unit, weighted);
+		else
+			add_sample(x, dy, run->parameter[0], saved + 2 * b, n, run->change[0],
+				   run->change[1], unit, weighted);
 		if (site->wants[0])
 			tw_norm_back(unit, weighted, saved[2 * b + 1], n,
 				     run->in_gradient[0] + b * n);

@@ -171,7 +171,7 @@ static enum tw_status linear_backward(const struct tw_op_site *site, const void 
 {
 	const struct linear_kernel *l = kernel;
 
-	if (with_bias(site))
+	if (with_bias(site) && !site->frozen)
 		tw_vec_sum_rows(run->change[1], run->out_gradient, site->batch, site->out.d[0]);
 	return tw_linear_back_run(site, &l->back, run);
 }

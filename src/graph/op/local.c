@@ -133,7 +133,7 @@ static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *k
 	enum tw_status st = product(kit, f.batch, f.filters, f.window, by_window, window_by,
 				    &k->forward, &ahead);
 
-	if (st == TW_OK && site->train)
+	if (st == TW_OK && site->train && !site->frozen)
 		st = product(kit, f.filters, f.window, f.batch, filter_by, by_window, &k->weights,
 			     &back);
 	if (st == TW_OK && site->train && site->wants[0])
@@ -242,13 +242,16 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 	if (site->wants[0])
 		memset(run->in_gradient[0], 0, f.batch * each * sizeof(float));
 	for (size_t p = 0; st == TW_OK && p < f.places; p++) {
-		void *change[] = { values, windows, run->change[0] + p * weights };
+		void *change[] = { values, windows, NULL };
 		void *data[] = { values, NULL, windows };
 
 		pick(&f, p, run->out_gradient, values,
-		     o->bias ? run->change[1] + p * f.filters : NULL);
-		gather(&f, p, run->in[0], windows);
-		st = tw_hand_run(run->hand, k->weights, change, pad);
+		     o->bias && !site->frozen ? run->change[1] + p * f.filters : NULL);
+		if (!site->frozen) {
+			change[2] = run->change[0] + p * weights;
+			gather(&f, p, run->in[0], windows);
+			st = tw_hand_run(run->hand, k->weights, change, pad);
+		}
 		if (st != TW_OK || !site->wants[0])
 			continue;
 		data[1] = weights_of(&f, k, run, p);

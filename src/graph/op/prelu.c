@@ -186,9 +186,9 @@ static void channels_back(const struct tw_op_site *site, const struct tw_op_run 
 		const size_t c = k % v.blocks * v.inner, at = k * v.rows * v.inner;
 		const float *x = run->in[0] + at, *dy = run->out_gradient + at;
 
-		if (v.inner == 1)
+		if (v.inner == 1 && !site->frozen)
 			sum[c] += run_sum(dy, x, v.rows, lane);
-		else
+		else if (!site->frozen)
 			add_rows(sum + c, dy, x, v.rows, v.inner);
 		if (!run->in_gradient[0])
 			continue;
@@ -197,7 +197,7 @@ static void channels_back(const struct tw_op_site *site, const struct tw_op_run 
 		else
 			bend_rows_back(run->in_gradient[0] + at, dy, x, slope + c, v.rows, v.inner);
 	}
-	for (size_t c = 0; c < v.channels; c++)
+	for (size_t c = 0; c < v.channels && !site->frozen; c++)
 		run->change[0][c] = (float)sum[c];
 }
 
@@ -210,7 +210,8 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 		channels_back(site, run);
 		return TW_OK;
 	}
-	run->change[0][0] = (float)run_sum(run->out_gradient, run->in[0], n, run->scratch);
+	if (!site->frozen)
+		run->change[0][0] = (float)run_sum(run->out_gradient, run->in[0], n, run->scratch);
 	if (run->in_gradient[0])
 		bend_back(run->in_gradient[0], run->out_gradient, run->in[0], run->parameter[0][0],
 			  n);

@@ -14,6 +14,7 @@ struct finish_master {
 	uint32_t asked_for, digested;
 	uint32_t lacks; /* whose vector or tally is not here */
 	struct tw_digest *parameters, *buffers;
+	struct tw_mingling model; /* of the parameters */
 	struct tw_block **vector; /* by shard; NULL: not here, or digested */
 };
 
@@ -64,6 +65,11 @@ static void ask_for_vectors(struct master *m, struct tw_context *ctx)
 	}
 }
 
+static void digest_some(void *digest, const float *values, size_t n)
+{
+	tw_digest_add(digest, values, n * sizeof *values);
+}
+
 /* The next vectors in order, as far as they are here. */
 static void digest_vectors(struct master *m)
 {
@@ -78,7 +84,7 @@ static void digest_vectors(struct master *m)
 							: p->trainable;
 		const float *at = tw_block_floats(*vector);
 
-		tw_digest_add(e->parameters, at, (turn - from) * sizeof *at);
+		tw_mingle(&e->model, at, turn - from, digest_some, e->parameters);
 		tw_digest_add(e->buffers, at + (turn - from), (to - turn) * sizeof *at);
 		tw_block_drop(*vector);
 		*vector = NULL;
@@ -92,6 +98,7 @@ static bool begin_ending(struct master *m, struct tw_context *ctx)
 	tw_digest_free(e->parameters);
 	tw_digest_free(e->buffers);
 	*e = (struct finish_master){ .large = tw_plan_vector_is_large(m->plan),
+				     .model.of = m->plan->problem.constants,
 				     .vector = e->vector };
 	if (!e->large)
 		return true;
