@@ -535,6 +535,8 @@ static const struct row {
 	/* what a replica says to another */
 	HEADER(0, TW_SHARD, TW_SHARD, seq, ANY),
 	HEADER(0, TW_SHARD, TW_SHARD, flags, ANY),
+	/* of a generation that the other has not heard of, it is kept (kernel/early.h) */
+	HEADER(0, TW_SHARD, TW_SHARD, view, ANY),
 	FIELD(TW_SPREAD, TW_SHARD, TW_SHARD, push, base, ANY),
 	FIELD(TW_SPREAD, TW_SHARD, TW_SHARD, push, round, ANY),
 	FIELD(TW_SPREAD, TW_SHARD, TW_SHARD, push, account.steps, ANY),

@@ -45,6 +45,10 @@
 
 static const struct tw_duty *const duties[] = { &tw_eval_shard, &tw_batch_shard, NULL };
 
+/* Another replica confirms after so many contributions, at the latest, before it says more: 32, and
+ * as many once more after a connection was made anew. */
+#define EARLY_EACH 96
+
 static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
 {
 	const struct tw_role_arg *a = arg;
@@ -59,6 +63,7 @@ static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
 		s->taker = &tw_taker_contribution;
 	s->heap = heap;
 	s->index = a->index;
+	tw_early_init(&s->early, a->plan->crew.servers + a->plan->crew.workers + 1, EARLY_EACH);
 	tw_slice_empty(&s->slice, a->plan, heap, a->index);
 	return (struct tw_actor *)s;
 }
@@ -115,6 +120,40 @@ static bool shard_obeys(struct shard *s, const struct tw_msg *m)
 	return true;
 }
 
+/* Is it for who we are now?  What the master says comes in order.  What another replica says may
+ * come before the master has told us of its generation, or with whom we act together. */
+static enum tw_door shard_door(const void *actor, const struct tw_msg *m)
+{
+	const struct shard *s = actor;
+	const uint64_t now = s->fence.generation;
+
+	switch (m->h.type) {
+	case TW_COMMIT:
+	case TW_FORM:
+	case TW_IDLE:
+	case TW_PIN:
+	case TW_SNAP:
+	case TW_VEC:
+		return s->hosted && m->h.view == now ? TW_DOOR_NOW : TW_DOOR_VOID;
+	case TW_REDUCE:
+	case TW_SPREAD:
+	case TW_HEARD:
+	case TW_MIX:
+		if (!s->hosted || !tw_shard_is_replica(s) || m->from.index != s->index ||
+		    m->h.view < now)
+			return TW_DOOR_VOID;
+		if (m->h.view > now)
+			return TW_DOOR_EARLY;
+		if (m->h.type == TW_REDUCE) /* pieces wait for their round in shard_reduce.c */
+			return TW_DOOR_NOW;
+		return !tw_shard_is_loose(s) ? TW_DOOR_VOID
+		       : !s->spread.member   ? TW_DOOR_EARLY
+					     : TW_DOOR_NOW;
+	default:
+		return TW_DOOR_NOW;
+	}
+}
+
 /* Who they are, the world hears too: not from what is too old. */
 static void hear_members(const struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
@@ -123,20 +162,10 @@ static void hear_members(const struct shard *s, struct tw_context *ctx, const st
 			   m->h.tail / sizeof(struct tw_member));
 }
 
-static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 {
-	struct shard *s = (struct shard *)a;
+	struct shard *s = actor;
 
-	/* only a lock-free shard may say these, and only to itself */
-	if (!tw_shard_lockfree(s) || m->from.node != ctx->self.node || m->from.role != TW_SHARD ||
-	    m->from.index != ctx->self.index || m->h.tail != sizeof(struct tw_addr))
-		m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
-	if (!shard_may_hear(m, ctx) || !tw_well_formed(s->plan, m)) {
-		s->slice.tally.refused++;
-		return;
-	}
-	if (!shard_obeys(s, m))
-		return;
 	switch (m->h.type) {
 	case TW_PUSH:
 		tw_shard_push(s, ctx, m);
@@ -148,7 +177,6 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_shard_commit(s, ctx, m);
 		break;
 	case TW_VIEW:
-		hear_members(s, ctx, m);
 		tw_shard_view(s, ctx, m);
 		break;
 	case TW_IDLE:
@@ -173,7 +201,6 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		tw_shard_snap(s, ctx, m);
 		break;
 	case TW_FORM:
-		hear_members(s, ctx, m);
 		tw_shard_form(s, ctx, m);
 		break;
 	case TW_REDUCE:
@@ -197,6 +224,38 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 	default:
 		s->slice.tally.refused++;
 	}
+}
+
+static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct shard *s = (struct shard *)a;
+
+	/* only a lock-free shard may say these, and only to itself */
+	if (!tw_shard_lockfree(s) || m->from.node != ctx->self.node || m->from.role != TW_SHARD ||
+	    m->from.index != ctx->self.index || m->h.tail != sizeof(struct tw_addr))
+		m->h.flags &= ~(uint32_t)(TW_FLAG_RELAYED | TW_FLAG_APPLIED);
+	if (!shard_may_hear(m, ctx) || !tw_well_formed(s->plan, m)) {
+		s->slice.tally.refused++;
+		return;
+	}
+	if (!shard_obeys(s, m))
+		return;
+	if (m->h.type == TW_VIEW || m->h.type == TW_FORM)
+		hear_members(s, ctx, m);
+	switch (shard_door(s, m)) {
+	case TW_DOOR_NOW:
+		hear(s, ctx, m);
+		break;
+	case TW_DOOR_EARLY:
+		if (!tw_early_keep(&s->early, s->heap, m))
+			s->slice.tally.refused++;
+		return;
+	case TW_DOOR_VOID:
+		return;
+	}
+	/* it may be what others have waited for */
+	if (s->early.count && (m->from.role == TW_MASTER || m->from.role == TW_SERVER))
+		tw_early_hear(&s->early, s->heap, s, ctx, shard_door, hear);
 }
 
 static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)

@@ -5,6 +5,7 @@
  *
  *	slice      what is trained                       slice.h, slice_update.h; shard_host.c
  *	fence      whom it obeys, and what is too old    shard.c, shard_members.c
+ *	early      what other replicas said too early    shard.c, kernel/early.h
  *	worker      one worker                            shard_members.c
  *	members    all workers                           shard_members.c
  *	clocks     how far workers are                   shard_clocks.h
@@ -23,6 +24,7 @@
 #define TW_NODE_SHARD_SHARD_H
 
 #include "node/kernel/duty.h"
+#include "node/kernel/early.h"
 #include "node/kernel/taker.h"
 #include "node/slice_update.h"
 #include "node/shard/shard_clocks.h"
@@ -281,6 +283,7 @@ struct shard {
 	uint32_t index;
 	bool hosted; /* it has a slice */
 	struct shard_fence fence;
+	struct tw_early early; /* what other replicas said before the master told of them */
 	struct slice slice;
 	struct shard_members members;
 	struct shard_clocks clocks;

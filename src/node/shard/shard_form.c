@@ -91,7 +91,7 @@ void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	struct shard_reduce *r = tw_reduce_of(s, b->what);
 	const bool exchanges = b->what == TW_FORM_SPREAD || b->what == TW_FORM_SETTLE;
 
-	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view != s->fence.generation ||
+	if (!tw_shard_is_replica(s) ||
 	    !(b->what == TW_FORM_ROUND ? tw_plan_round(s->plan) != NULL : tw_shard_is_loose(s)))
 		return;
 	if (exchanges) {

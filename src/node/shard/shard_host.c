@@ -41,6 +41,7 @@ void tw_shard_let_go(struct shard *s)
 {
 	tw_shard_reduce_forget(s);
 	tw_spread_forget(s);
+	tw_early_forget(&s->early, s->heap);
 	tw_verdict_forget_all(s);
 	tw_shard_forget_rounds(s);
 	tw_shard_workers_release(s);
@@ -333,8 +334,6 @@ void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 {
 	struct tw_msg *out;
 
-	if (!s->hosted || m->h.view != s->fence.generation)
-		return;
 	if (m->b.snap.flush && s->bucket.count)
 		tw_bucket_flush(s, ctx);
 	deliver(s, m->b.snap.pin);

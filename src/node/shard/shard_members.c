@@ -364,8 +364,6 @@ void tw_shard_idle(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	const struct tw_body_idle *i = &m->b.idle;
 	const uint32_t lanes = s->members.lanes;
 
-	if (!s->hosted || m->h.view != s->fence.generation)
-		return;
 	for (uint32_t k = i->slot * lanes; k < (i->slot + 1) * lanes; k++) {
 		if (tw_shard_worker(s, k)->incarnation != i->incarnation)
 			continue;

@@ -189,9 +189,7 @@ void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_ms
 		b->attempt > r->attempt || !r->pieces || (round && b->round > s->slice.round);
 	struct shard_arrival *a;
 
-	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view != s->fence.generation ||
-	    m->from.index != s->index || b->attempt < r->attempt ||
-	    (round && b->round < s->slice.round))
+	if (b->attempt < r->attempt || (round && b->round < s->slice.round))
 		return;
 	if ((!round && b->what != TW_FORM_PARAMETERS && b->what != TW_FORM_VIEWS) ||
 	    (early && !make_room(s, r, m->from.node, b))) {

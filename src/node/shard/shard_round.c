@@ -227,8 +227,6 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	const struct tw_member *set = m->tail ? (const void *)m->tail->data : NULL;
 	uint32_t slices;
 
-	if (!s->hosted || m->h.view != s->fence.generation)
-		return;
 	if (tw_plan_judges(s->plan)) {
 		tw_verdict_carry_out(s, ctx, m);
 		return;

@@ -243,9 +243,7 @@ static const struct tw_member *sender(const struct shard *s, const struct tw_msg
 	const struct shard_spread *p = &s->spread;
 	const struct tw_member *who;
 
-	if (!s->hosted || !tw_shard_is_loose(s) || m->h.view != s->fence.generation ||
-	    m->from.index != s->index || !p->member || m->h.from >= s->plan->crew.workers ||
-	    !p->peer[m->h.from].place)
+	if (m->h.from >= s->plan->crew.workers || !p->peer[m->h.from].place)
 		return NULL;
 	who = &members(p)[p->peer[m->h.from].place - 1];
 	return who != &members(p)[p->rank] && who->node == m->from.node &&
@@ -507,9 +505,10 @@ void tw_spread_form(struct shard *s, struct tw_context *ctx, const struct tw_msg
 		p->peer[list[k].slot].place = k + 1;
 	without_the_dead(s, &before);
 	tw_block_drop(before.member);
+	/* what they said before we knew them has waited (early.h), unless there was no room */
 	for (uint32_t k = 0; k < peers; k++)
 		if (k != rank)
-			confirm(s, ctx, &members(p)[k], true);
+			confirm(s, ctx, &members(p)[k], s->early.lost);
 	for (uint32_t k = 0; k < peers && !before.member; k++)
 		if (k != rank)
 			send_log(s, ctx, &members(p)[k]);

@@ -244,43 +244,23 @@ static uint32_t said_by(const struct worker *w, uint16_t type, const union tw_bo
 										   : UINT32_MAX;
 }
 
-/* An evaluation goes on when a new generation begins. */
-static bool is_early(const struct worker *w, const struct tw_header *h, const union tw_body *b)
+/* (5).  An evaluation goes on when a new generation begins.  Who said it is looked at when it is
+ * known who that may be. */
+static enum tw_door door(const void *actor, const struct tw_msg *m)
 {
-	if (h->incarnation != w->me.id.incarnation)
-		return h->incarnation > w->me.id.incarnation;
-	if (is_test(h->type, b))
-		return false;
-	if (h->view != w->me.id.generation)
-		return h->view > w->me.id.generation;
-	return h->type == TW_ACT && b->act.stream > w->stage->stream &&
-	       b->act.stream - w->stage->stream <= STREAMS_AHEAD;
-}
+	const struct worker *w = actor;
+	const struct tw_identity *me = &w->me.id;
 
-static bool is_timely(const struct worker *w, const struct tw_header *h, const union tw_body *b)
-{
-	return h->incarnation == w->me.id.incarnation &&
-	       (h->view == w->me.id.generation || is_test(h->type, b));
-}
-
-/* (5): no more can come than the window holds, an end, and an evaluation.  Who said it is looked at
- * when it is known who that may be. */
-static void keep_early(struct worker *w, const struct tw_msg *m)
-{
-	struct worker_stage *s = w->stage;
-
-	if (s->earlies == s->early_room)
-		return;
-	s->early[s->earlies++] = (struct early){
-		.h = m->h, .b = m->b, .from = m->from, .payload = tw_block_keep(m->payload)
-	};
-}
-
-void tw_stage_forget_early(struct worker_stage *s)
-{
-	for (uint32_t k = 0; k < s->earlies; k++)
-		tw_block_drop(s->early[k].payload);
-	s->earlies = 0;
+	if (m->h.incarnation != me->incarnation)
+		return m->h.incarnation > me->incarnation ? TW_DOOR_EARLY : TW_DOOR_VOID;
+	if (is_test(m->h.type, &m->b))
+		return TW_DOOR_NOW;
+	if (m->h.view != me->generation)
+		return m->h.view > me->generation ? TW_DOOR_EARLY : TW_DOOR_VOID;
+	return m->h.type == TW_ACT && m->b.act.stream > w->stage->stream &&
+			       m->b.act.stream - w->stage->stream <= STREAMS_AHEAD
+		       ? TW_DOOR_EARLY
+		       : TW_DOOR_NOW;
 }
 
 /* Could it be so many samples? */
@@ -331,7 +311,8 @@ static bool hear_end(struct worker *w, struct tw_context *ctx, uint32_t cell,
 }
 
 /* False: it cannot be. */
-static bool hear_act(struct worker *w, struct tw_context *ctx, uint32_t cell, const struct early *m)
+static bool hear_act(struct worker *w, struct tw_context *ctx, uint32_t cell,
+		     const struct tw_msg *m)
 {
 	const struct tw_body_act *b = &m->b.act;
 	struct worker_stage *s = w->stage;
@@ -368,7 +349,7 @@ static bool hear_act(struct worker *w, struct tw_context *ctx, uint32_t cell, co
 	return true;
 }
 
-static bool hear_grad(struct worker *w, struct tw_context *ctx, const struct early *m)
+static bool hear_grad(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_grad *b = &m->b.grad;
 	struct flight *f = flight_of(w->stage, b->stream, b->micro);
@@ -387,7 +368,7 @@ static bool hear_grad(struct worker *w, struct tw_context *ctx, const struct ear
 
 /* Activations or gradients: what has come before is not heard again (8). */
 static void hear_numbered(struct worker *w, struct tw_context *ctx, uint32_t cell,
-			  const struct early *m)
+			  const struct tw_msg *m)
 {
 	const bool act = m->h.type == TW_ACT;
 
@@ -404,7 +385,7 @@ static void hear_numbered(struct worker *w, struct tw_context *ctx, uint32_t cel
 }
 
 /* A cell of this worker says what is not its to say; who is none of them is nobody. */
-static void hear_stray(struct worker *w, struct tw_context *ctx, const struct early *m)
+static void hear_stray(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const uint32_t cell = tw_stage_cell_at(w, m->from.node);
 
@@ -429,8 +410,9 @@ static void hear_closed(struct worker *w, struct tw_context *ctx, uint32_t cell,
 	}
 }
 
-static void hear(struct worker *w, struct tw_context *ctx, const struct early *m)
+static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 {
+	struct worker *w = actor;
 	const uint32_t cell = said_by(w, m->h.type, &m->b, &m->from);
 
 	if (cell == UINT32_MAX) {
@@ -452,18 +434,13 @@ static void hear(struct worker *w, struct tw_context *ctx, const struct early *m
 
 void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
-	const struct early now = { .h = m->h, .b = m->b, .from = m->from, .payload = m->payload };
+	const enum tw_door is = w->stage ? door(w, m) : TW_DOOR_VOID;
 
-	if (!w->stage)
+	if (is == TW_DOOR_EARLY && m->h.type != TW_HEARD) /* that is said to somebody before us */
+		tw_early_keep(&w->stage->early, w->heap, m);
+	if (is != TW_DOOR_NOW || !tw_worker_is_member(w))
 		return;
-	if (is_early(w, &m->h, &m->b)) {
-		if (m->h.type != TW_HEARD) /* of what was said to somebody before us */
-			keep_early(w, m);
-		return;
-	}
-	if (!tw_worker_is_member(w) || !is_timely(w, &m->h, &m->b))
-		return;
-	hear(w, ctx, &now);
+	hear(w, ctx, m);
 	if (m->h.type == TW_CLOSED)
 		tw_worker_closings(w, ctx);
 	tw_worker_advance(w, ctx);
@@ -471,19 +448,5 @@ void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_ms
 
 void tw_stage_hear_early(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
-	uint32_t kept = 0;
-
-	for (uint32_t k = 0; k < s->earlies; k++) {
-		struct early e = s->early[k];
-
-		if (is_early(w, &e.h, &e.b)) {
-			s->early[kept++] = e;
-			continue;
-		}
-		if (is_timely(w, &e.h, &e.b))
-			hear(w, ctx, &e);
-		tw_block_drop(e.payload);
-	}
-	s->earlies = kept;
+	tw_early_hear(&w->stage->early, w->heap, w, ctx, door, hear);
 }

@@ -316,10 +316,10 @@ void tw_stage_advance(struct worker *w, struct tw_context *ctx)
 
 	do {
 		stream = s->stream;
-		if (s->earlies)
+		if (s->early.count)
 			tw_stage_hear_early(w, ctx);
 		make_moves(w, ctx);
-	} while (s->stream != stream && s->earlies);
+	} while (s->stream != stream && s->early.count);
 	tw_stage_tell_closed(w, ctx);
 	if (s->liar != UINT32_MAX) {
 		tw_stage_accuse(w, ctx);

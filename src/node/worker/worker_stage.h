@@ -39,6 +39,7 @@
 #ifndef TW_NODE_WORKER_WORKER_STAGE_H
 #define TW_NODE_WORKER_WORKER_STAGE_H
 
+#include "node/kernel/early.h"
 #include "node/exchange.h"
 
 /* A micro-batch, from what has come for it first until its BACKWARD. */
@@ -67,14 +68,6 @@ struct stage_run {
 	struct tw_block **view;
 	bool back;
 	int64_t began;
-};
-
-/* A message that came too early (5). */
-struct early {
-	struct tw_header h;
-	union tw_body b;
-	struct tw_addr from;
-	struct tw_block *payload;
 };
 
 /* What was said to a cell (8). */
@@ -143,8 +136,8 @@ struct worker_stage {
 	bool waits_version;   /* an answer that is awaited makes the next version ... */
 	int64_t waits_since;  /* ... since then */
 	struct stage_run run; /* (3) */
-	struct early *early;
-	uint32_t earlies, early_room;
+	struct tw_early early;
+	uint32_t early_room; /* the most that a cell can say before it needs an answer */
 
 	struct tw_pool *stashes, *outs, *backs;
 	/* strategy.codec.act, forward and back: what is sent, what came; NULL: as they are */
@@ -287,7 +280,6 @@ void tw_stage_reconnected(struct worker *w, struct tw_context *ctx, uint32_t cel
 void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 /* Messages that came too early, once more. */
 void tw_stage_hear_early(struct worker *w, struct tw_context *ctx);
-void tw_stage_forget_early(struct worker_stage *s);
 /* To the cell that has this micro-batch in the next stage: activations. */
 void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
 		       struct tw_block *y);

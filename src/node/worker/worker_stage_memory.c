@@ -92,11 +92,10 @@ enum tw_status tw_stage_open(struct worker *w, uint32_t cell)
 		if (window_of(w->plan, k) > s->early_room)
 			s->early_room = window_of(w->plan, k);
 	s->early_room += 3 + s->cells; /* ends of streams, an evaluation, CLOSED of each */
-	s->early = tw_heap_zeros(w->heap, s->early_room * sizeof *s->early);
+	tw_early_init(&s->early, s->cells, s->early_room);
 	s->roster = tw_heap_zeros(w->heap, s->cells * sizeof *s->roster);
 	s->named = tw_heap_zeros(w->heap, s->cells * sizeof *s->named);
-	return s->early && s->roster && s->named && tw_links_open(w) == TW_OK ? TW_OK
-									      : TW_NO_MEMORY;
+	return s->roster && s->named && tw_links_open(w) == TW_OK ? TW_OK : TW_NO_MEMORY;
 }
 
 enum tw_status tw_stage_take(struct worker *w, uint32_t cell)
@@ -207,8 +206,7 @@ void tw_stage_close(struct worker *w)
 		return;
 	tw_stage_leave(w);
 	tw_links_close(w);
-	tw_stage_forget_early(s);
-	w->heap->put(w->heap, s->early);
+	tw_early_forget(&s->early, w->heap);
 	w->heap->put(w->heap, s->roster);
 	w->heap->put(w->heap, s->named);
 	w->heap->put(w->heap, s);

@@ -43,8 +43,6 @@ static void hear_list(struct shard *s, struct tw_context *ctx, const struct tw_m
 	const struct slice_vectors *v = &s->slice.vectors;
 	const uint64_t number = m->b.vec.number;
 
-	if (!s->hosted || m->h.view != s->fence.generation)
-		return;
 	if (number == v->number && number) { /* (2) */
 		tell_results(s, ctx);
 		return;

@@ -173,8 +173,6 @@ static void hear_pin(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	const struct tw_body_pin *b = &m->b.pin;
 	struct tw_body_pin now;
 
-	if (!s->hosted || m->h.view != s->fence.generation)
-		return;
 	switch (b->what) {
 	case TW_PIN_COUNT:
 		now = in_view(s, b->pin, TW_PIN_COUNT);
