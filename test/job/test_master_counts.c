@@ -162,7 +162,7 @@ static bool would_be_served(const struct master *m, uint32_t slot)
 	struct tw_span gap;
 	uint32_t rank = 0;
 
-	if (m->wish.time_up || m->wish.finish ||
+	if (tw_wishes(m, TW_WISH_TIME | TW_WISH_GOAL) ||
 	    !tw_spans_gap(&m->dealing.taken, 0, m->plan->dealing.positions, 1, &gap))
 		return false;
 	if (m->plan->dealing.subsets.count && !has_something(m, slot))

@@ -19,6 +19,8 @@ struct tw_dealer {
 	void (*deal)(struct master *m, struct tw_context *ctx);
 	/* May everybody pause here?  NULL: at any time. */
 	bool (*border)(const struct master *m);
+	/* The run is to stop.  Why it cannot get to a border, as a sentence; NULL: it can. */
+	const char *(*strands)(const struct master *m);
 	/* Nobody gets more work: what is held is to come home.  NULL: it does so by itself. */
 	void (*recall)(struct master *m, struct tw_context *ctx);
 	/* These positions are to be dealt again. */

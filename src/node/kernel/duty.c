@@ -151,3 +151,18 @@ void tw_duties_updated(struct tw_duties *d, struct tw_context *ctx)
 {
 	CALL(d, updated, ctx)
 }
+
+bool tw_duties_idle(struct tw_duties *d, struct tw_context *ctx)
+{
+	const struct tw_duty *one;
+	bool idle = true;
+
+	for (uint32_t k = 0; idle && (one = next(d, &k));)
+		if (one->idle) {
+			const struct tw_duty *was = enter(d, one);
+
+			idle = one->idle(d->actor, ctx);
+			d->inside = was;
+		}
+	return idle;
+}

@@ -47,6 +47,9 @@ struct tw_duty {
 	/* This shard (TW_ALL_SHARDS: any) has a home, or can be reached again: what it was told may
 	 * be lost. */
 	void (*home)(void *actor, struct tw_context *ctx, uint32_t shard);
+	/* The run has drained.  Is nothing of this duty under way that must be done before it ends,
+	 * or goes on?  It may ask for that to be done. */
+	bool (*idle)(void *actor, struct tw_context *ctx);
 	/* More is applied: the shard's version, or what the master counts. */
 	void (*updated)(void *actor, struct tw_context *ctx);
 };
@@ -78,5 +81,7 @@ void tw_duties_lost(struct tw_duties *d, struct tw_context *ctx, uint32_t slot);
 void tw_duties_back(struct tw_duties *d, struct tw_context *ctx, uint32_t slot);
 void tw_duties_home(struct tw_duties *d, struct tw_context *ctx, uint32_t shard);
 void tw_duties_updated(struct tw_duties *d, struct tw_context *ctx);
+/* Are all of them idle?  The first that is not is the last one asked. */
+bool tw_duties_idle(struct tw_duties *d, struct tw_context *ctx);
 
 #endif

@@ -4,6 +4,7 @@
 #include "node/kernel/ledger.h"
 #include "base/grow.h"
 #include "node/kernel/master_post.h"
+#include "node/kernel/phase.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,7 +35,7 @@ bool tw_deal_exhausted(const struct master *m)
 {
 	struct tw_span gap;
 
-	if (m->wish.time_up || m->wish.finish || m->wish.over)
+	if (tw_wishes(m, TW_WISH_END))
 		return true;
 	if (tw_master_rounds(m) && m->plan->ends.updates &&
 	    m->rounds.number >= m->plan->ends.updates)

@@ -227,7 +227,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		return;
 	case TIMER_CUT:
 		if (m->phase == PHASE_RUN && !m->cuts.making)
-			m->wish.cut = true;
+			tw_wish_put(m, TW_WISH_CHECKPOINT, true);
 		else
 			tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 		break;
@@ -235,7 +235,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		tw_figures_master_late(m);
 		break;
 	case TIMER_LIMIT:
-		m->wish.time_up = true;
+		tw_wish_put(m, TW_WISH_TIME, true);
 		break;
 	case TIMER_PAUSE:
 		tw_master_waited(m, ctx);
@@ -310,7 +310,7 @@ static void master_interrupt(struct tw_actor *a, struct tw_context *ctx)
 {
 	struct master *m = (struct master *)a;
 
-	m->wish.stop = true;
+	tw_wish_put(m, TW_WISH_STOP, true);
 	if (!m->restart.begun) {
 		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 		return;

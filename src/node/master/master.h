@@ -102,8 +102,6 @@ void tw_master_agreed(struct master *m, struct tw_context *ctx);
 /* master_calm.c */
 /* Nobody has work: make replicas that differ equal.  True: they are. */
 bool tw_calm(struct master *m, struct tw_context *ctx);
-/* Must the generation end, because somebody joins or has gone? */
-bool tw_calm_due(const struct master *m);
 /* Replicas are equal: the next generation begins, with copies for those who need them. */
 void tw_calm_reform(struct master *m, struct tw_context *ctx);
 /* Training begins: replicas hear of each other. */

@@ -114,11 +114,6 @@ bool tw_calm(struct master *m, struct tw_context *ctx)
 	return m->calm.state == CALM_EQUAL;
 }
 
-bool tw_calm_due(const struct master *m)
-{
-	return loose(m) && !tw_master_rounds(m) && (m->calm.torn || !tw_replicas_ready(m));
-}
-
 void tw_calm_reform(struct master *m, struct tw_context *ctx)
 {
 	tw_eval_master_views_gone(m, ctx);

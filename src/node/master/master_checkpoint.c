@@ -140,7 +140,7 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	m->cuts.running = m->phase == PHASE_RUN;
 	m->cuts.large = tw_plan_cut_is_large(m->plan);
 	m->cuts.asked = as_of_now(m);
-	m->wish.cut = false;
+	tw_wish_put(m, TW_WISH_CHECKPOINT, false);
 	m->since = tw_now(ctx);
 	st = tw_spans_copy(&m->cuts.closed, &m->dealing.taken);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
@@ -323,7 +323,7 @@ static void keep_of_shard(struct master *m, uint32_t shard, const struct tw_msg 
 
 	if (tw_master_rounds(m) && round > m->cuts.asked.round) { /* (3) */
 		tw_cut_abort(m);
-		m->wish.cut = true;
+		tw_wish_put(m, TW_WISH_CHECKPOINT, true);
 	} else if (!tw_master_rounds(m) || round == m->cuts.asked.round) {
 		keep(&m->shard[shard].part, msg->payload);
 	} /* else a COMMIT was lost on the way there: it is sent again, and this, too */
@@ -377,8 +377,9 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status)
 {
 	const bool drained = m->phase == PHASE_SAVE || m->phase == PHASE_SNAP;
-	const bool stop = m->wish.stop || (m->plan->checkpoint.stop_after &&
-					   m->cuts.made + 1 >= m->plan->checkpoint.stop_after);
+	const bool stop =
+		tw_wishes(m, TW_WISH_STOP) || (m->plan->checkpoint.stop_after &&
+					       m->cuts.made + 1 >= m->plan->checkpoint.stop_after);
 
 	if (cut != m->cuts.making)
 		return;
@@ -401,8 +402,8 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 					   .cut = { .number = cut,
 						    .closed = tw_spans_total(&m->cuts.closed) } });
 	}
-	if (stop && drained && (!m->cuts.final || m->wish.stop)) {
-		m->wish.stopping = true; /* count what there is, and go */
+	if (stop && drained && (!m->cuts.final || tw_wishes(m, TW_WISH_STOP))) {
+		tw_finish_master_interrupted(m); /* count what there is, and go */
 		if (status == TW_OK)
 			tw_finish_master_count(m, ctx);
 		else
@@ -410,7 +411,7 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 		return;
 	}
 	if (stop && !drained && status == TW_OK) {
-		m->wish.stop = true; /* stop at a drained cut of its own */
+		tw_wish_put(m, TW_WISH_STOP, true); /* stop at a drained cut of its own */
 		return;
 	}
 	if (m->plan->checkpoint.every)
@@ -425,7 +426,7 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 	tw_deal_forget(m, ctx);
 	m->phase = PHASE_GATHER;
 	m->since = tw_now(ctx);
-	if (!tw_master_must_move(m))
+	if (!(tw_phase_wishes(m) & TW_WISH_MOVE))
 		return;
 	if (status == TW_OK) {
 		tw_master_move(m, ctx);

@@ -4,7 +4,9 @@
  *  (1) `drive` looks at the whole state after every event and does whatever is due; handlers only
  *      record what happened.  So there is no order of events that is not covered by it.
  *  (2) what it looks at are counts and sets that are kept as members change: it walks over all
- *      members only where a generation, a round or a cut begins or ends. */
+ *      members only where a generation, a round or a cut begins or ends.
+ *  (3) after a drain one thing is done, in this order: replicas are made equal for the next
+ *      generation, a checkpoint is made, the run ends, or it goes on. */
 #include "node/master/master.h"
 
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx)
@@ -62,34 +64,36 @@ static void check_members(struct master *m, struct tw_context *ctx)
 
 static void deal(struct master *m, struct tw_context *ctx)
 {
-	m->dealer->deal(m, ctx);
-	if (m->wish.stranded)
-		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
+	const char *why =
+		tw_wishes(m, TW_WISH_STOP) && m->dealer->strands ? m->dealer->strands(m) : NULL;
+
+	if (!why) {
+		m->dealer->deal(m, ctx);
+		return;
+	}
+	tw_say(ctx, TW_WARNING, "%s", why);
+	tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 }
 
 static void run(struct master *m, struct tw_context *ctx)
 {
-	const bool ends = m->wish.time_up || m->wish.finish || m->wish.stop;
-	const bool moves = tw_master_must_move(m);
-	bool border;
+	const uint32_t wishes = tw_phase_wishes(m);
 
 	check_members(m, ctx);
-	if (tw_calm_due(m)) {
+	if (wishes & TW_WISH_EQUALISE) {
 		drain(m, ctx);
 		return;
 	}
 	deal(m, ctx);
 	if (m->phase != PHASE_RUN)
 		return;
-	border = !m->dealer->border || m->dealer->border(m);
-	if (m->wish.cut && !m->plan->checkpoint.drain && !ends && !moves) { /* nobody pauses */
-		if (border)
+	if (wishes == TW_WISH_CHECKPOINT && !m->plan->checkpoint.drain) { /* nobody pauses */
+		if (tw_phase_at_border(m))
 			tw_cut_snap(m, ctx);
 		deal(m, ctx);
 		return;
 	}
-	if (border &&
-	    (ends || moves || m->wish.cut || (tw_deal_exhausted(m) && !m->dealing.open_leases)))
+	if (tw_phase_at_border(m) && (wishes || (tw_deal_exhausted(m) && !m->dealing.open_leases)))
 		drain(m, ctx);
 }
 
@@ -109,34 +113,62 @@ static bool unheard_answers(const struct master *m)
 	       d->hungry.members + d->dry.members + d->early.members < tw_master_live(m);
 }
 
+static bool wants_checkpoint(const struct master *m)
+{
+	const uint32_t wishes = tw_phase_wishes(m);
+	const bool ends = tw_deal_exhausted(m);
+
+	return (wishes & (TW_WISH_STOP | TW_WISH_CHECKPOINT)) ||
+	       ((wishes & TW_WISH_MOVE) && !ends) ||
+	       (m->plan->checkpoint.final && ends && !m->cuts.final);
+}
+
+static void checkpoint(struct master *m, struct tw_context *ctx)
+{
+	/* what late workers still push would be in the way of a run that goes on, and not of one
+	 * that resumes */
+	if (tw_round_late(m) || unheard_answers(m))
+		return;
+	m->cuts.final = tw_deal_exhausted(m);
+	tw_cut_snap(m, ctx);
+}
+
+/* What it drained for is not wanted any more. */
+static void release(struct master *m, struct tw_context *ctx)
+{
+	(void)ctx;
+	m->phase = PHASE_RELEASE;
+}
+
+/* (3) Who goes on after a drain: the first that wants it. */
+static const struct {
+	bool (*wants)(const struct master *m); /* NULL: it always does */
+	void (*goes_on)(struct master *m, struct tw_context *ctx);
+} after[] = {
+	{ wants_checkpoint, checkpoint },
+	{ tw_deal_exhausted, tw_finish_master_count },
+	{ NULL, release },
+};
+
 static void drained(struct master *m, struct tw_context *ctx)
 {
-	if (m->dealing.open_leases || m->rounds.open || !tw_calm(m, ctx))
+	size_t k = 0;
+
+	if (!tw_phase_is_drained(m) || !tw_calm(m, ctx))
 		return;
-	if (tw_calm_due(m)) {
+	if (tw_phase_wishes(m) & TW_WISH_EQUALISE) { /* the generation ends: no duty finishes it */
 		tw_calm_reform(m, ctx);
 		return;
 	}
-	if (tw_deal_exhausted(m) && !m->wish.stop && !tw_eval_master_is_even(m, ctx)) {
+	if (!tw_duties_idle(&m->duties, ctx)) {
 		check_members(m, ctx);
 		return;
 	}
 	if (m->cuts.making) /* one is still being collected: it is let go */
 		tw_cut_abort(m);
-	if (m->wish.stop || m->wish.cut || (tw_master_must_move(m) && !tw_deal_exhausted(m)) ||
-	    (m->plan->checkpoint.final && tw_deal_exhausted(m) && !m->cuts.final)) {
-		/* what late workers still push would be in the way of a run that goes on, and not
-		 * of one that resumes */
-		if (tw_round_late(m) || unheard_answers(m))
-			return;
-		m->cuts.final = tw_deal_exhausted(m);
-		tw_cut_snap(m, ctx);
-		return;
-	}
-	if (tw_deal_exhausted(m))
-		tw_finish_master_count(m, ctx);
-	else
-		m->phase = PHASE_RELEASE; /* what we drained for is not wanted any more */
+	while (after[k].wants && !after[k].wants(m))
+		k++;
+	after[k].goes_on(m, ctx);
 }
 
 /* Views that are all kept: their mean is evaluated where replicas differ; elsewhere replicas are
@@ -161,7 +193,7 @@ static void score(struct master *m, struct tw_context *ctx)
 		return;
 	}
 	check_members(m, ctx);
-	if (m->wish.stop) { /* nobody is there to score it */
+	if (tw_wishes(m, TW_WISH_STOP)) { /* nobody is there to score it */
 		tw_eval_master_abort(m, ctx);
 		m->cuts.final = false;
 		drain(m, ctx);

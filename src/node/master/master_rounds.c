@@ -87,8 +87,7 @@ static void begin_stripe(struct master *m, struct tw_context *ctx, uint32_t slot
 /* Between rounds a cut, a pause or the end come first. */
 static bool may_open(const struct master *m)
 {
-	return m->phase == PHASE_RUN && !m->waits.paused && tw_replicas_ready(m) && !m->wish.cut &&
-	       !m->wish.stop && !tw_master_must_move(m) && !tw_deal_exhausted(m);
+	return tw_phase_goes_on(m) && tw_replicas_ready(m);
 }
 
 static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)

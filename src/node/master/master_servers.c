@@ -156,19 +156,19 @@ void tw_master_servers_go(struct master *m, struct tw_context *ctx)
 {
 	/* nothing was learnt yet */
 	if (!m->restart.begun && !tw_master_adopted_any(m) && m->phase == PHASE_GATHER &&
-	    !m->restart.loading && tw_master_must_move(m))
+	    !m->restart.loading && (tw_phase_wishes(m) & TW_WISH_MOVE))
 		tw_master_move(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
 		if (!tw_server_leaves(m, k))
 			continue;
 		if (!hosts(m, k + 1)) {
 			let_go(m, ctx, k);
-		} else if (!tw_servers_staying(m) && !m->wish.stop) {
+		} else if (!tw_servers_staying(m) && !tw_wishes(m, TW_WISH_STOP)) {
 			tw_say(ctx, TW_WARNING,
 			       "server %u leaves, and no other server can take its shards: "
 			       "stopping at a checkpoint",
 			       k);
-			m->wish.stop = true;
+			tw_wish_put(m, TW_WISH_STOP, true);
 			if (!m->restart.begun)
 				tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 		}

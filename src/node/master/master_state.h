@@ -436,14 +436,6 @@ struct verdicts {
 	uint32_t words; /* of 64 shards */
 };
 
-/* Limits that were met, and what people want.  tw_cut_snap resets `cut`; the others stay. */
-struct wishes {
-	bool cut, stop, finish, time_up;
-	bool over;     /* the batch method that drives the run has ended */
-	bool stranded; /* nobody is left to finish its iteration, and the run is to stop */
-	bool stopping; /* the last cut is kept: count, and end as interrupted */
-};
-
 /* --- cuts ------------------------------------------------------------------------------------- */
 
 /* See master_checkpoint.c.  tw_cut_abort resets what belongs to the one under way.
@@ -502,7 +494,7 @@ struct master {
 	int64_t since; /* the phase, or the wait in it, began */
 	struct restart restart;
 	struct waits waits;
-	struct wishes wish;
+	uint32_t wish;         /* bits: enum tw_wish */
 	struct member *member; /* by slot */
 	struct membership members;
 	struct shard_info *shard;

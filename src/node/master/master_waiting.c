@@ -25,7 +25,7 @@ static bool homeless(const struct master *m)
 static bool wants_workers(const struct master *m, const struct tw_context *ctx)
 {
 	if (m->restart.begun)
-		return m->waits.paused && !m->wish.stop;
+		return m->waits.paused && !tw_wishes(m, TW_WISH_STOP);
 	return (m->phase == PHASE_GATHER || m->phase == PHASE_AGREE) &&
 	       (m->waits.came || ctx->boot > 1);
 }
@@ -96,7 +96,7 @@ void tw_master_waited(struct master *m, struct tw_context *ctx)
 		tw_say(ctx, TW_WARNING,
 		       "not enough workers joined in %.0f s: stopping at a checkpoint",
 		       (double)m->plan->crew.wait / 1e9);
-		m->wish.stop = true;
+		tw_wish_put(m, TW_WISH_STOP, true);
 	} else if (m->restart.begun) {
 		m->waits.paused = false; /* they came while the shards were brought back */
 	} else if ((m->waits.over && (tw_master_too_few(m) || !reading)) || nobody) {

@@ -47,7 +47,7 @@ static void know_state(struct master *m)
 {
 	const struct tw_descent *d = &m->batch->descent;
 
-	m->wish.over = d->why != TW_DESCENT_RUNS;
+	tw_wish_put(m, TW_WISH_METHOD, d->why != TW_DESCENT_RUNS);
 }
 
 static enum tw_status open_memory(struct master *m)
@@ -197,28 +197,13 @@ static void step(struct master *m, struct tw_context *ctx, const double *result)
 /* Between iterations a cut, a pause, the end or the view of an evaluation come first. */
 static bool may_go_on(const struct master *m)
 {
-	return m->phase == PHASE_RUN && !m->waits.paused && !m->wish.cut && !m->wish.stop &&
-	       !tw_master_must_move(m) && !tw_deal_exhausted(m) && !tw_eval_master_awaits(m) &&
-	       !tw_eval_master_holds(m);
-}
-
-/* Nobody is left to finish the iteration, and the run is to stop: the last checkpoint is kept. */
-static bool is_stranded(const struct master *m)
-{
-	return m->wish.stop && m->waits.paused && m->batch->state != BATCH_RESTS;
+	return tw_phase_goes_on(m) && !tw_eval_master_awaits(m) && !tw_eval_master_holds(m);
 }
 
 static void deal(struct master *m, struct tw_context *ctx)
 {
 	struct batch_master *o = m->batch;
 
-	if (is_stranded(m)) {
-		tw_say(ctx, TW_WARNING,
-		       "the iteration under way is lost, because too few workers are left to "
-		       "finish it");
-		m->wish.stranded = true;
-		return;
-	}
 	for (;;) {
 		if (m->phase != PHASE_RUN && m->phase != PHASE_DRAIN)
 			return;
@@ -341,6 +326,15 @@ static bool border(const struct master *m)
 	return m->batch->state == BATCH_RESTS;
 }
 
+/* The last checkpoint is kept. */
+static const char *strands(const struct master *m)
+{
+	return m->waits.paused && m->batch->state != BATCH_RESTS
+		       ? "the iteration under way is lost, because too few workers are left to "
+			 "finish it"
+		       : NULL;
+}
+
 static uint32_t period(struct master *m, uint32_t slot)
 {
 	(void)slot;
@@ -369,6 +363,7 @@ static const struct tw_dealer dealer = {
 	.name = "batch",
 	.deal = deal,
 	.border = border,
+	.strands = strands,
 	.done = tw_batch_portions_done,
 	.left = tw_batch_portions_left,
 	.period = period,

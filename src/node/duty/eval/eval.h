@@ -28,8 +28,6 @@ void tw_eval_master_ahead(struct master *m, struct tw_context *ctx);
 uint64_t tw_eval_master_room(const struct master *m, uint64_t unit);
 /* Must the next round wait, because an evaluation is due that cannot begin yet? */
 bool tw_eval_master_holds(const struct master *m);
-/* Are all evaluations made that were due before the end? */
-bool tw_eval_master_is_even(struct master *m, struct tw_context *ctx);
 /* Deal chunks, if the views are here. */
 void tw_eval_master_go(struct master *m, struct tw_context *ctx);
 /* Views that are complete: replicas take their mean; or they are compared, or averaged, and workers

@@ -4,6 +4,7 @@
 #include "node/duty/eval/eval.h"
 #include "node/duty/eval/eval_state.h"
 #include "node/kernel/ledger.h"
+#include "node/kernel/phase.h"
 
 #include <math.h>
 
@@ -48,7 +49,7 @@ bool tw_eval_due_has(const struct master *m, uint64_t k)
 bool tw_eval_due_tells_ahead(const struct master *m)
 {
 	return m->eval->now.state != EVAL_OFF && m->eval->now.number && !tw_master_rounds(m) &&
-	       !m->wish.finish;
+	       !tw_wishes(m, TW_WISH_GOAL);
 }
 
 uint64_t tw_eval_master_room(const struct master *m, uint64_t unit)
@@ -72,7 +73,7 @@ uint64_t tw_eval_master_room(const struct master *m, uint64_t unit)
 bool tw_eval_master_holds(const struct master *m)
 {
 	return (m->eval->now.state == EVAL_PINNED || m->eval->now.state == EVAL_VIEWING) &&
-	       m->eval->now.number && !m->wish.finish &&
+	       m->eval->now.number && !tw_wishes(m, TW_WISH_GOAL) &&
 	       tw_eval_due_reached(m, m->count.samples) > m->eval->now.number;
 }
 
@@ -84,5 +85,5 @@ bool tw_eval_due_is_last_round(const struct master *m)
 		return false;
 	for (uint32_t k = 0; m->plan->traffic.delay && k < m->plan->crew.workers && !ahead; k++)
 		ahead = m->member[k].ahead.count;
-	return !ahead || m->wish.finish;
+	return !ahead || tw_wishes(m, TW_WISH_GOAL);
 }

@@ -168,6 +168,11 @@ static void home(void *actor, struct tw_context *ctx, uint32_t shard)
 	tw_eval_views_pin(actor, ctx, shard);
 }
 
+static bool idle(void *actor, struct tw_context *ctx)
+{
+	return tw_eval_views_are_even(actor, ctx);
+}
+
 static void updated(void *actor, struct tw_context *ctx)
 {
 	tw_eval_views_count_more(actor, ctx);
@@ -186,5 +191,6 @@ const struct tw_duty tw_eval_master = {
 	.lost = lost,
 	.back = back,
 	.home = home,
+	.idle = idle,
 	.updated = updated,
 };

@@ -6,6 +6,7 @@
 #include "node/kernel/ledger.h"
 #include "node/kernel/master_post.h"
 #include "node/kernel/master_roster.h"
+#include "node/kernel/phase.h"
 
 static void chunk_range(const struct master *m, uint32_t k, uint64_t *from, uint32_t *count)
 {
@@ -29,7 +30,7 @@ static void reach_goal(struct master *m)
 {
 	struct scores *o = &m->eval->scores;
 
-	m->wish.finish = true;
+	tw_wish_put(m, TW_WISH_GOAL, true);
 	if (m->phase != PHASE_SCORE)
 		o->delivers = m->eval->now.pin;
 	if (!o->goal.reached)

@@ -93,6 +93,8 @@ void tw_eval_views_pin(struct master *m, struct tw_context *ctx, uint32_t shard)
 void tw_eval_views_begin(struct master *m, struct tw_context *ctx);
 /* More samples are applied. */
 void tw_eval_views_count_more(struct master *m, struct tw_context *ctx);
+/* Are all evaluations made that were due before the end?  Those that are not are hurried. */
+bool tw_eval_views_are_even(struct master *m, struct tw_context *ctx);
 void tw_eval_views_add(struct view_sums *sum, const struct tw_body_pin *v);
 bool tw_eval_views_all_kept(struct master *m);
 /* All views are here, for the first time: what is due then is done when the master drives. */

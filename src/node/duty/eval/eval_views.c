@@ -6,6 +6,7 @@
 #include "node/kernel/ledger.h"
 #include "node/kernel/master_post.h"
 #include "node/kernel/master_roster.h"
+#include "node/kernel/phase.h"
 
 #include <math.h>
 
@@ -101,7 +102,7 @@ static void await_next(struct master *m, struct tw_context *ctx)
 	const uint64_t k = m->eval->scores.evaluated_at + 1;
 
 	if (m->eval->now.state == EVAL_OFF && !tw_master_rounds(m) && m->plan->evaluate_every > 0 &&
-	    !m->wish.finish && tw_eval_due_has(m, k))
+	    !tw_wishes(m, TW_WISH_GOAL) && tw_eval_due_has(m, k))
 		tw_eval_views_start(m, ctx, k, 0, tw_eval_due_threshold(m, k));
 }
 
@@ -164,9 +165,10 @@ void tw_eval_views_count_more(struct master *m, struct tw_context *ctx)
 		hurry(m, ctx);
 }
 
-bool tw_eval_master_is_even(struct master *m, struct tw_context *ctx)
+bool tw_eval_views_are_even(struct master *m, struct tw_context *ctx)
 {
-	if (m->eval->now.state == EVAL_OFF || !m->eval->now.number || m->wish.finish)
+	if (!tw_deal_exhausted(m) || tw_wishes(m, TW_WISH_STOP | TW_WISH_GOAL) ||
+	    m->eval->now.state == EVAL_OFF || !m->eval->now.number)
 		return true;
 	if (m->eval->now.state == EVAL_AWAITED && !tw_master_rounds(m)) {
 		if (m->count.samples < tw_eval_due_threshold(m, m->eval->now.number))
@@ -220,7 +222,7 @@ void tw_eval_master_views_gone(struct master *m, struct tw_context *ctx)
 	/* (7) cannot be kept: train on, and reach it again */
 	m->eval->scores.delivers = 0;
 	m->eval->scores.goal = (struct tw_goal){ .reached = false };
-	m->wish.finish = false;
+	tw_wish_put(m, TW_WISH_GOAL, false);
 }
 
 void tw_eval_views_settle(struct master *m, struct tw_context *ctx)

@@ -14,6 +14,9 @@ extern const struct tw_duty tw_finish_master;
 
 /* PHASE_COUNT, from its beginning on: fetch the final vectors and tallies, then score them. */
 void tw_finish_master_count(struct master *m, struct tw_context *ctx);
+/* The checkpoint to stop at is kept: what there is is counted, nothing is scored, and the run ends
+ * as interrupted. */
+void tw_finish_master_interrupted(struct master *m);
 /* The run is over, with this status: tell workers and the world. */
 void tw_finish_master_end(struct master *m, struct tw_context *ctx, enum tw_status status);
 /* PART without a checkpoint: the final vector of this shard, which was checked. */

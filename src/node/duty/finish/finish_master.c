@@ -10,7 +10,7 @@
 /* The vectors of the first `digested` shards are in the digests, where the vector is large (3); the
  * first `asked_for` shards were asked for theirs. */
 struct finish_master {
-	bool large;
+	bool large, interrupted;
 	uint32_t asked_for, digested;
 	uint32_t lacks; /* whose vector or tally is not here */
 	struct tw_digest *parameters, *buffers;
@@ -99,6 +99,7 @@ static bool begin_ending(struct master *m, struct tw_context *ctx)
 	tw_digest_free(e->buffers);
 	*e = (struct finish_master){ .large = tw_plan_vector_is_large(m->plan),
 				     .model.of = m->plan->problem.constants,
+				     .interrupted = e->interrupted,
 				     .vector = e->vector };
 	if (!e->large)
 		return true;
@@ -141,10 +142,15 @@ void tw_finish_master_count(struct master *m, struct tw_context *ctx)
 	if (!tw_figures_master_complete(m) ||
 	    !tw_master_every_shard(m, &m->finish->lacks, has_counted))
 		return;
-	if (m->wish.stopping)
+	if (m->finish->interrupted)
 		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 	else if (!tw_eval_master_final(m, ctx))
 		tw_finish_master_end(m, ctx, TW_OK);
+}
+
+void tw_finish_master_interrupted(struct master *m)
+{
+	m->finish->interrupted = true;
 }
 
 void tw_finish_master_take(struct master *m, uint32_t shard, struct tw_block *vector)
