@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # docs.sh: every file that a document names exists, every relative link leads somewhere, lines have at
-# most 100 columns, and every example of README.md, docs/NETWORKS.md and docs/RECIPES.md does what it
-# says.
+# most 100 columns, and every example of README.md, docs/NETWORKS.md, docs/RECIPES.md and docs/PYTHON.md
+# does what it says.
 #
 # The blocks of a page that have a language are taken in order, in one folder for each page.  Behind
 # the language stand words: file=NAME writes the block there; needs=numpy, torch or mnist passes over
@@ -53,6 +53,10 @@ build=$(cd "${TW_BUILD:-build}" && pwd)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 PATH=$build:$PATH
+export PYTHONPATH=$root/python PYTHONDONTWRITEBYTECODE=1 TW_LIBRARY=$build/libthalweg.so TW_PROGRAM=$build/thalweg
+# for examples of clusters: a port that was free a moment ago
+PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+export PORT
 block=
 fail() { echo "$doc:${line:-?}: $*"; [ -z "$block" ] || sed 's/^/    /' "$block"; exit 1; }
 
@@ -163,4 +167,5 @@ page() { # DOC AT-LEAST
 page README.md 4
 page docs/NETWORKS.md 20
 page docs/RECIPES.md 4
+page docs/PYTHON.md 2
 echo "docs: every path and link is there"

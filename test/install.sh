@@ -17,6 +17,17 @@ for file in "$root"/docs/*.md "$root"/examples/*.yaml; do
 	cmp -s "$file" "$dir/share/doc/thalweg/${file#"$root"/}" ||
 		{ echo "install: ${file#"$root"/} is missing"; exit 1; }
 done
+for file in "$root"/python/thalweg/*.py "$root"/python/thalweg/py.typed; do
+	cmp -s "$file" "$dir/lib/python3/dist-packages/thalweg/${file##*/}" ||
+		{ echo "install: ${file#"$root"/} is missing"; exit 1; }
+done
+# The installed package finds the installed library, wherever the prefix is.
+if [ -x /usr/bin/python3 ]; then
+	said=$(cd / && PYTHONPATH=$dir/lib/python3/dist-packages PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c \
+		'import thalweg; print(thalweg.__version__, thalweg._lib._name, thalweg._library.program())')
+	[[ $said == [0-9]*" $dir/lib"*"/libthalweg.so"*" $dir/bin/thalweg" ]] ||
+		{ echo "install: the installed package says: $said"; exit 1; }
+fi
 case $("$dir/bin/thalweg" --version) in
 thalweg\ [0-9]*) ;;
 *) echo "install: the installed program does not say its version"; exit 1 ;;

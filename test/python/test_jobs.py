@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of the library's own networks: results, events, files, predictions, comparisons."""
+import json
+import os
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import thalweg as tw
+
+JOB = {"model": {"quadratic": {}}, "data": {"batch": 2}, "train": {"epochs": 4, "evaluate": 1}, "update": {"rate": 0.01},
+       "strategy": "ssgd"}
+
+
+def test_the_result_is_the_programs(tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(JOB))
+    said = json.loads(subprocess.run([os.environ["TW_PROGRAM"], "train", str(file), "--json", "--set", "train.seed=5",
+                                      "--run", str(tmp_path / "run")],
+                                     check=True, capture_output=True, text=True).stdout)
+    results = [tw.train(job, {"train.seed": 5}) for job in (file, str(file), JOB, json.dumps(JOB))]
+    assert {r.parameters_digest for r in results} == {said["parameters_digest"]}
+    assert results[0].loss == said["loss"] and results[0]["strategy"] == "ssgd"
+    assert [row["epochs"] for row in results[0].curve] == [1, 2, 3, 4]
+    assert results[0].evaluate()["loss"] == pytest.approx(results[0].loss)
+    assert "ssgd, 2 workers" in repr(results[0]) and "<svg" in results[0]._repr_html_()
+    with pytest.raises(AttributeError, match="a result has no nonsense; it has "):
+        results[0].nonsense
+
+
+def test_events_come_on_this_thread_and_may_stop():
+    import threading
+    here, seen = threading.current_thread(), []
+
+    def listen(event):
+        assert threading.current_thread() is here
+        seen.append(event["kind"])
+        return event["kind"] == "evaluation" and event["epochs"] >= 3
+    result = tw.train(JOB, {"train.epochs": 10 ** 6}, listen=listen)
+    assert result.interrupted and "evaluation" in seen
+    with pytest.raises(tw.Error, match="there are no parameters"):
+        result.tensors
+
+
+def test_predictions(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3)).astype(np.float32)
+    rows = "\n".join(f"{a:.4f},{b:.4f},{c:.4f},{'yes' if a + b > c else 'no'}" for a, b, c in x)
+    (tmp_path / "t.csv").write_text("a,b,c,label\n" + rows + "\n")
+    job = {"data": {"source": "csv", "file": str(tmp_path / "t.csv"), "batch": 16}, "model": {"layers": ["linear 8", "relu",
+           "linear 2"]}, "train": {"epochs": 20}, "update": {"rate": 0.2}, "strategy": "ssgd"}
+    result = tw.train(job)
+    result.save(tmp_path / "m.safetensors")
+    model = tw.load(tmp_path / "m.safetensors")
+    assert (model.inputs, model.outputs, model.classes, model.output_names) == (3, 2, True, ["no", "yes"])
+    p = model.predict(x[:5])
+    assert p.shape == (5, 2) and np.allclose(p.sum(axis=1), 1, atol=1e-5)
+    t = result.tensors
+    assert sum(a.size for a in t.values()) == result.parameters == 8 * 3 + 8 + 2 * 8 + 2
+    assert result.accuracy > 0.9
+    with pytest.raises(tw.JobError, match="7 values are no rows of 3"):
+        model.predict(np.zeros(7))
+    with pytest.raises(Exception, match="none.safetensors"):
+        tw.load(tmp_path / "none.safetensors")
+
+
+def test_a_job_error_says_where(tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text("model: {quadratic: {}}\ndata: {batch: 2}\nupdate:\n  rat: 0.1\n")
+    with pytest.raises(tw.JobError) as caught:
+        tw.train(file)
+    e = caught.value
+    assert (e.file, e.line, e.field) == (str(file), 4, "update.rat") and "rate" in e.remedy and e.status == "bad input"
+    assert isinstance(e, ValueError)
+
+
+def test_a_training_that_diverges():
+    with pytest.raises(tw.Rejected, match="diverged"):
+        tw.train(JOB, {"update.rate": 1000})
+
+
+def test_compare(monkeypatch):
+    c = tw.compare(JOB, vary={"strategy": ["ssgd", "asgd"]}, seeds=2, overrides={"train.epochs": 1})
+    assert len([r for r in c.rows if not r["baseline"]]) == 4 and {r["seed"] for r in c.rows} == {1, 2}
+    assert all(np.isfinite(r["loss"]) for r in c.rows) and c.best and "ssgd" in repr(c)
+    fake = types.ModuleType("pandas")
+    fake.DataFrame = lambda rows: list(rows)
+    monkeypatch.setitem(sys.modules, "pandas", fake)
+    assert c.to_pandas() == c.rows
+    with pytest.raises(tw.JobError, match="strategy"):
+        tw.compare(JOB, vary={"strategy": ["nope"]}, seeds=1)
