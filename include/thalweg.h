@@ -324,7 +324,8 @@ struct thalweg_session_request {
 	void *user;
 	int verbosity; /* as in struct thalweg_request */
 	/* Not 0: your loop takes the steps with an optimiser of its own, and answers with the new
-	 * values of all floats.  The job then has update: {rule: caller}, and only then. */
+	 * values of all floats.  The job then has update: {rule: caller}, and only then.  Negative:
+	 * as the job says (thalweg_session_facts). */
 	int own_steps;
 	/* A join that waits for the master gives up with THALWEG_INTERRUPTED within 100 ms after
 	 * another thread or a signal handler has set this to anything but 0.  May be NULL. */
@@ -353,6 +354,7 @@ struct thalweg_session_facts {
 	uint32_t batch;   /* samples of a step at most */
 	uint32_t workers; /* of the job; others may join or leave */
 	int simulated;    /* time is virtual */
+	int own_steps;    /* answers are new values of all floats, not gradients */
 };
 THALWEG_API enum thalweg_status thalweg_session_facts(struct thalweg_session *s,
 						      struct thalweg_session_facts *facts,

@@ -60,5 +60,5 @@ class Job:
         if events:
             q.listen = C.cast(L.lib.thalweg_events_listen, C.c_void_p)
             q.user = events
-        q.keep = (rows, array)  # type: ignore[attr-defined]
+        q.alive = (rows, array)  # type: ignore[attr-defined]
         return q

@@ -63,7 +63,7 @@ class Layout:
                      data=data.encode() if data is not None else None)
         if self.initial is not None:
             q.initial = self.initial.ctypes.data
-        q.keep = (array, self.initial)  # type: ignore[attr-defined]
+        q.alive = (array, self.initial)  # type: ignore[attr-defined]
         return q
 
     def split(self, vector: Any) -> Dict[str, Any]:

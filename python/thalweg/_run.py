@@ -21,6 +21,7 @@ from ._layout import Layout, layout_of, need_numpy, np, view
 from ._result import Result, html_of_run
 from ._session import Events, Session
 
+Path = Union[str, "os.PathLike[str]"]
 Gradient = Any  # an array of all floats, or a dict of arrays by name
 
 
@@ -56,12 +57,25 @@ class Task:
         """The parameters by name, as views of `parameters`."""
         return self._run.layout.split(self.parameters)
 
-    def done(self, gradient: Gradient = None, loss: Optional[float] = None, correct: Optional[float] = None) -> bool:
+    def done(self, gradient: Gradient = None, loss: Optional[float] = None, correct: Optional[float] = None, *,
+             parameters: Any = None) -> bool:
         """Answer: the mean gradient of the samples, and their mean loss.
 
         `gradient` has all floats in order (buffers last: their changes; they may be left out if they
         do not change), or is a dict of arrays by name.  Test samples have no gradient; `correct` is
-        how many of them were right.  False: nobody wants the answer any more; go on."""
+        how many of them were right.  With update: {rule: caller} in the job, your loop takes the steps,
+        and `parameters` has the new values of all floats.  False: nobody wants the answer any more; go
+        on."""
+        if self._run._fact().own_steps and not self.score:
+            if gradient is not None or parameters is None:
+                raise JobError("the job has update.rule: caller: your loop takes the steps; answer with "
+                               "task.done(parameters=new, loss=l)")
+            if np.size(parameters) != self._run.layout.floats and not isinstance(parameters, Mapping):
+                raise JobError(f"parameters has {np.size(parameters)} values, and the model {self._run.layout.floats}")
+            gradient = parameters
+        elif parameters is not None:
+            raise JobError("the job's rule takes gradients; answer with task.done(gradient=g, loss=l), or use update: "
+                           "{rule: caller} and a strategy with deltas, such as local-sgd")
         self._check(gradient, loss)
         session = self._run._session_now()
         address, keep = None, None
@@ -107,7 +121,8 @@ class Task:
             return None, None
         rows = {t.name: np.asarray(gradient[t.name]) for t in layout.tensors if t.name in gradient}
         unknown = [name for name in gradient if name not in rows]
-        missing = [t.name for t in layout.tensors if t.name not in rows and not t.buffer]
+        whole = self._run._fact().own_steps
+        missing = [t.name for t in layout.tensors if t.name not in rows and (whole or not t.buffer)]
         if unknown or missing:
             raise JobError(f"the gradient has no {missing[0]}" if missing else
                            f"the gradient has {unknown[0]}, which the model does not")
@@ -433,10 +448,10 @@ class Run:
 # --- ways to open one -----------------------------------------------------------------------------
 
 def _session_request(run: Run, samples: int, tests: int) -> L.SessionRequest:
-    q = L.SessionRequest(size=C.sizeof(L.SessionRequest))
+    q = L.SessionRequest(size=C.sizeof(L.SessionRequest), own_steps=-1)
     layout = run.layout.struct(samples, tests, run._data)
     q.layout = layout
-    q.keep = [layout]  # type: ignore[attr-defined]
+    q.alive = [layout]  # type: ignore[attr-defined]
     return q
 
 
@@ -448,12 +463,14 @@ def _local(world: int, job: JobLike, overrides: Overrides, model: Any, parameter
     def opener(run: Run, samples: int, tests: int, batch: Optional[int]) -> L.SessionRequest:
         if batch is not None and spec.named:
             spec.sets.setdefault("data.batch", batch)
+        if run._bound is not None and run._bound.own and spec.named:
+            spec.sets.setdefault("update.rule", "caller")
         q = _session_request(run, samples, tests)
         inner = spec.request(world, run.events.address, verbosity)
         q.job = C.pointer(inner)
         q.directory = os.fsencode(directory) if directory is not None else None
         q.flags = L.AGAIN if again else 0
-        q.keep.append(inner)
+        q.alive.append(inner)
         return q
 
     if samples is None and model is None:
@@ -478,7 +495,7 @@ def _layout(model: Any, parameters: Any, buffers: Any) -> Layout:
 def local(job: JobLike, overrides: Overrides = None, *, model: Any = None, parameters: Any = None,
           buffers: Optional[Mapping[str, Any]] = None, samples: Optional[int] = None, tests: int = 0,
           workers: Optional[int] = None, epochs: Optional[float] = None, seed: Optional[int] = None,
-          directory: Union[None, str, "os.PathLike[str]"] = None, again: bool = False, verbosity: int = 0) -> Run:
+          directory: Optional[Path] = None, again: bool = False, verbosity: int = 0) -> Run:
     """A run whose workers are all in this process; your threads compute for them.
 
     `job` is a job file, its text, a dict, or the name of a strategy; `overrides` are fields that
@@ -493,19 +510,21 @@ def local(job: JobLike, overrides: Overrides = None, *, model: Any = None, param
 def simulate(job: JobLike, overrides: Overrides = None, *, model: Any = None, parameters: Any = None,
              buffers: Optional[Mapping[str, Any]] = None, samples: Optional[int] = None, tests: int = 0,
              workers: Optional[int] = None, epochs: Optional[float] = None, seed: Optional[int] = None,
-             directory: Union[None, str, "os.PathLike[str]"] = None, again: bool = False, verbosity: int = 0) -> Run:
+             directory: Optional[Path] = None, again: bool = False, verbosity: int = 0) -> Run:
     """As `local`, with simulated machines: tasks come one at a time in the order of virtual time, so
     the same loop gives the same run again."""
     return _local(L.SIM, job, overrides, model, parameters, buffers, samples, tests, directory, again, verbosity,
                   {"cluster__workers": workers, "train__epochs": epochs, "train__seed": seed})
 
 
-def join(address: str, key: Union[None, str, "os.PathLike[str]"] = None, *, model: Any = None, parameters: Any = None,
+def join(address: str, key: Optional[Path] = None, *, model: Any = None, parameters: Any = None,
          buffers: Optional[Mapping[str, Any]] = None, samples: int = 0, tests: int = 0, data: Optional[str] = None,
-         patience: float = 600.0, verbosity: int = 0) -> Run:
+         patience: float = 600.0, certificate: Optional[Path] = None, certificate_key: Optional[Path] = None,
+         authority: Optional[Path] = None, verbosity: int = 0) -> Run:
     """Join the cluster of `thalweg serve` or `thalweg.serve` as one worker.
 
-    `key` is the file of the cluster's key.  Names, shapes and their order must be the master's;
+    `key` is the file of the cluster's key; or there are files of a certificate, its private key and
+    the authority that signs all of them.  Names, shapes and their order must be the master's;
     initial values come from it.  `samples` and `tests` are the master's if they are left out; `data`
     is any text that is the same for the same data.  `patience` is how many seconds to wait for a
     master that is away; negative: for ever."""
@@ -517,7 +536,10 @@ def join(address: str, key: Union[None, str, "os.PathLike[str]"] = None, *, mode
     def opener(run: Run, samples: int, tests: int, batch: Optional[int]) -> L.SessionRequest:
         q = _session_request(run, samples, tests)
         q.address = address.encode()
-        q.key = os.fsencode(key) if key is not None else None
+        q.keep = 1  # the model at the end
+        for name, file in (("key", key), ("certificate", certificate), ("certificate_key", certificate_key),
+                           ("authority", authority)):
+            setattr(q, name, os.fsencode(file) if file is not None else None)
         q.patience = patience
         q.verbosity = verbosity
         q.listen, q.user = run.events.listen(), run.events.address

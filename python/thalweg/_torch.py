@@ -194,14 +194,33 @@ class Bound:
             if not mine & theirs:
                 raise JobError("the optimizer has none of the model's parameters; make it from model.parameters()")
         self.optimizer_ = Optimizer(self, own)
+        if self.run._facts is not None:
+            self._check_steps()
         return self.optimizer_
 
+    @property
+    def own(self) -> bool:
+        """The program's own optimizer takes the steps."""
+        return self.optimizer_ is not None and self.optimizer_._own is not None
+
+    def _check_steps(self) -> None:
+        theirs = bool(self.run._fact().own_steps)
+        if self.own and not theirs:
+            self.optimizer_ = None
+            raise JobError("the job's rule takes gradients: use run.optimizer() without an optimizer of your own, or set "
+                           "update: {rule: caller} and a strategy with deltas, such as local-sgd, in the job")
+        if theirs and self.optimizer_ is not None and not self.own:
+            self.optimizer_ = None
+            raise JobError("the job has update.rule: caller: your optimizer takes the steps; use "
+                           "run.optimizer(torch.optim.SGD(model.parameters(), ...)), or another rule in the job")
+
     def schedule(self, factor: Callable[[float], float]) -> "Bound":
-        if self.optimizer_ is None or self.optimizer_._own is None:
+        if not self.own:
             raise JobError("run.schedule goes with an own optimizer, run.optimizer(torch.optim...); the job has the rate "
                            "otherwise: use update.schedule there")
         if self._factor is not None:
             raise JobError("the run has a schedule already")
+        assert self.optimizer_ is not None and self.optimizer_._own is not None
         self._factor = factor
         self._rates = [group["lr"] for group in self.optimizer_._own.param_groups]
         return self
@@ -216,6 +235,7 @@ class Bound:
             self.run._samples, self.run._tests = loader.count, loader.tests
             self.run._begin(batch_size)
         loader.check(self.run)
+        self._check_steps()
         self._loader = loader
         return loader
 
@@ -236,7 +256,7 @@ class Bound:
         n = self.run.layout.parameters
         if self.run.layout.buffers:
             self._before.copy_(self.copies.host[n:])
-        if self.optimizer_ is not None and self.optimizer_._own is None:
+        if self.optimizer_ is not None and not self.own:
             for group in self.optimizer_.param_groups:
                 group["lr"] = task.rate
         return True
@@ -269,6 +289,8 @@ class Bound:
         return Info(self.task.version, self.task.staleness, time.monotonic() - began, self.task.progress, wanted, False)
 
     def _answer(self, task: Any, loss: float) -> bool:
+        if self.own:
+            return self._answer_own(task, loss)
         session = self.run._session_now()
         pieces: List[Tuple[int, int, Optional[torch.Tensor]]] = []
         n = self.run.layout.parameters
@@ -290,6 +312,28 @@ class Bound:
                     to[t.start:t.start + t.count] = b.detach().reshape(-1).cpu() - self._before[at:at + t.count]
             del to
         status, text = session.done(task._raw, loss, -1.0, None)
+        task._open = False
+        self.task, self._out = None, False
+        return self.run._answered(task, loss, status, text)
+
+    def _answer_own(self, task: Any, loss: float) -> bool:
+        """The own optimizer takes its step; all floats are sent as they are then."""
+        session, optimizer = self.run._session_now(), self.optimizer_
+        assert optimizer is not None and optimizer._own is not None
+        if self._factor is not None:
+            share = task.progress if math.isfinite(task.progress) else 0.0
+            for group, rate in zip(optimizer._own.param_groups, self._rates):
+                group["lr"] = rate * self._factor(share)
+        optimizer._own_step(task.worker)
+        vector = None
+        if self.copies.device.direct:
+            vector = self.copies.memory.data_ptr()  # the library copies it
+        else:
+            with session.using():
+                to = torch.from_numpy(view(task._raw.vector, self.run.layout.floats))
+                self.copies.send([(0, self.run.layout.floats, self.copies.memory)], to)
+                del to
+        status, text = session.done(task._raw, loss, -1.0, vector)
         task._open = False
         self.task, self._out = None, False
         return self.run._answered(task, loss, status, text)

@@ -27,6 +27,7 @@ struct thalweg_session {
 	bool scores;     /* the caller has test samples */
 	bool own_steps;  /* it answers with new parameters */
 	bool keeps;      /* of a join: it wants the model at the end */
+	bool any_steps;  /* ... or gradients, as the job says */
 	uint64_t number; /* of the session in this process */
 	pid_t pid;
 	struct tw_plan plan; /* for rate and progress */

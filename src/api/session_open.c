@@ -184,13 +184,15 @@ static void free_session(struct thalweg_session *s)
 }
 
 /* A gradient that is taken for new parameters, or the other way round, would ruin the run. */
-static enum tw_status check_steps(const struct thalweg_session *s, const struct tw_job *job,
+static enum tw_status check_steps(struct thalweg_session *s, const struct tw_job *job,
 				  struct tw_error *why)
 {
 	const struct tw_half *update = tw_plan_update(&job->plan);
 	const bool outside = update->rule->traits & TW_RULE_OUTSIDE;
 	char sentence[400];
 
+	if (s->any_steps)
+		s->own_steps = outside;
 	if (outside == s->own_steps)
 		return TW_OK;
 	if (outside)
@@ -223,6 +225,7 @@ enum tw_status tw_session_prepare(struct thalweg_session *s, const struct tw_job
 		.batch = tw_api_batch(job),
 		.workers = job->plan.crew.workers,
 		.simulated = s->simulated,
+		.own_steps = s->own_steps,
 	};
 	s->desk = tw_desk_new(s->heap, engine, tw_task_most(tw_api_batch(job)), s->number << 32);
 	return s->desk ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for a session");
@@ -264,7 +267,8 @@ static enum tw_status open_session(const struct thalweg_session_request *q,
 	enum tw_status st = check(q, why);
 
 	s->scores = q->layout.tests > 0;
-	s->own_steps = q->own_steps;
+	s->own_steps = q->own_steps > 0;
+	s->any_steps = q->own_steps < 0;
 	s->flags = q->flags;
 	if (st == TW_OK)
 		st = lay_out(&o, why);

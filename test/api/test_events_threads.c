@@ -138,8 +138,35 @@ static void facts_of_a_session(void **state)
 	assert_int_equal(f.tests, 0);
 	assert_int_equal(f.batch, 3);
 	assert_int_equal(f.workers, 5);
-	assert_true(f.simulated);
+	assert_true(f.simulated && !f.own_steps);
 	assert_int_equal(thalweg_session_close(s, NULL), THALWEG_OK);
+}
+
+/* A request that takes both kinds of steps learns which from the job. */
+static void steps_as_the_job_says(void **state)
+{
+	static const char *const text[] = { "data: {batch: 3}\nstrategy: asgd\n",
+					    "data: {batch: 3}\nupdate: {rule: caller}\n"
+					    "strategy: local-sgd\n" };
+
+	for (int own = 0; own < 2; own++) {
+		const struct thalweg_request job = { .text = text[own] };
+		const struct thalweg_session_request q = {
+			.size = sizeof q,
+			.job = &job,
+			.layout = { .parameters = 2, .samples = 30 },
+			.own_steps = -1,
+		};
+		struct thalweg_session_facts f = { 0 };
+		struct thalweg_session *s = NULL;
+		struct thalweg_error why = { 0 };
+
+		if (thalweg_session_open(&q, &s, &why) != THALWEG_OK)
+			fail_msg("%s", why.text);
+		assert_int_equal(thalweg_session_facts(s, &f, &why), THALWEG_OK);
+		assert_int_equal(f.own_steps, own);
+		assert_int_equal(thalweg_session_close(s, NULL), THALWEG_OK);
+	}
 }
 
 static volatile int enough;
@@ -174,9 +201,8 @@ static void a_join_is_cancelled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(order_and_room),
-		cmocka_unit_test(another_thread_watches),
-		cmocka_unit_test(facts_of_a_session),
+		cmocka_unit_test(order_and_room),      cmocka_unit_test(another_thread_watches),
+		cmocka_unit_test(facts_of_a_session),  cmocka_unit_test(steps_as_the_job_says),
 		cmocka_unit_test(a_join_is_cancelled),
 	};
 
