@@ -2,6 +2,7 @@
 """A session of the library: opened, asked for tasks, answered, closed; never touched after that."""
 from __future__ import annotations
 
+import atexit
 import ctypes as C
 import logging
 import os
@@ -20,6 +21,15 @@ WAIT_MS = 50       # of one call: Ctrl-C is heard between two calls
 LEAVE = 0.15       # seconds that an interrupted run gets to end by itself
 _LEVELS = {0: logging.ERROR, 1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+_callers: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # threads that have asked for tasks
+
+
+def _close_events(at: C.c_void_p, lock: threading.Lock, owner: int) -> None:
+    if os.getpid() != owner:  # in a child, a thread that is not there may have been writing
+        return
+    with lock:  # at the end of the program another thread may be in `take`
+        lib.thalweg_events_close(at)
+        at.value = None
 
 
 class Events:
@@ -30,8 +40,8 @@ class Events:
         why = L.Error()
         if lib.thalweg_events_open(room, C.byref(self._at), C.byref(why)):
             raise failure(why.status, why.text.decode())
-        self._finish = weakref.finalize(self, lib.thalweg_events_close, self._at)
         self._lock = threading.Lock()
+        self._finish = weakref.finalize(self, _close_events, self._at, self._lock, os.getpid())
         self.evaluations: List[Dict[str, float]] = []
         self.progress: Optional[Dict[str, float]] = None
         self.errors: List[str] = []
@@ -139,6 +149,7 @@ class Session:
         is left to do."""
         why = L.Error()
         _threads.watch(self)
+        _callers.add(threading.current_thread())
         while True:
             if self.ended:
                 return self._end()
@@ -246,7 +257,20 @@ class Session:
 def _after_fork() -> None:
     for session in list(_sessions):
         session._lock = threading.Condition()  # another thread of the parent may have held it
+    _callers.clear()
     _threads.forget()
 
 
+def _at_exit() -> None:
+    """End all runs, and give daemon threads that were in one a moment to notice: the interpreter does
+    not wait for them, and clears what they stand in."""
+    for session in list(_sessions):
+        session.close()
+    until = time.monotonic() + 2.0
+    for thread in list(_callers):
+        if thread.daemon and thread is not threading.current_thread():
+            thread.join(max(0.0, until - time.monotonic()))
+
+
 os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -273,7 +273,8 @@ class Bound:
         task.done(loss=loss, correct=correct)
 
     def step(self, loss: float) -> Info:
-        self.run._session_now()
+        if self.run._closed:
+            self.run._session_now()
         if self.task is None or not self._out:
             raise JobError("there is no batch to answer: call step once for each batch of run.loader(dataset)")
         assert self._loader
@@ -404,6 +405,7 @@ class Loader:
             raise JobError("the run has no optimizer: call opt = run.optimizer() first, and opt.step(loss) for each batch")
         try:
             while True:
+                bound.run._session_now()
                 if bound._out:
                     raise JobError("the last batch was not answered: call opt.step(loss) before the next batch")
                 if bound.task is None and not bound.advance():

@@ -21,6 +21,11 @@ lib = L.lib
 Path = Union[str, "os.PathLike[str]"]
 
 
+def _close_job(at: int, owner: int) -> None:
+    if os.getpid() == owner:
+        lib.thalweg_close(at)
+
+
 class _Handle:
     """An open job.  It is closed when nobody has it any more."""
 
@@ -41,7 +46,7 @@ class _Handle:
             raise failure(status, why.text.decode(errors="replace"), self.events.errors, files=True)
         self.at = at.value
         self.interrupted = False
-        self.close = weakref.finalize(self, lib.thalweg_close, at.value)
+        self.close = weakref.finalize(self, _close_job, at.value, os.getpid())
 
     def interrupt(self) -> None:
         self.interrupted = True
