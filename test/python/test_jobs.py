@@ -92,3 +92,31 @@ def test_compare(monkeypatch):
     assert c.to_pandas() == c.rows
     with pytest.raises(tw.JobError, match="strategy"):
         tw.compare(JOB, vary={"strategy": ["nope"]}, seeds=1)
+
+
+def test_arrays_as_data(tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(120, 5)).astype(np.float32)
+    y = (x.sum(axis=1) > 0).astype(np.int64)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    job = {"model": {"layers": ["linear 8", "relu", "linear 2"]}, "data": {"batch": 8}, "train": {"epochs": 3},
+           "update": {"rate": 0.1}, "strategy": "ssgd"}
+    files = {"data.source": "npy", "data.x": str(tmp_path / "x.npy"), "data.y": str(tmp_path / "y.npy")}
+    digest = tw.train(job, files).parameters_digest
+
+    class Dataset:
+        def __len__(self):
+            return len(x)
+
+        def __getitem__(self, k):
+            return x[k], y[k]
+    assert tw.train(job, data=(x, y)).parameters_digest == digest
+    assert tw.train(job, data=(x.astype(np.float16).astype(np.float32) * 0 + x, y)).parameters_digest == digest
+    assert tw.train(job, data=Dataset()).parameters_digest == digest
+    other = tw.train(job, data=(x[:100], y[:100], x[100:], y[100:]))
+    assert other.evaluate()["samples"] == 20
+    for data, text in (((x, y[:9]), "120 inputs and 9 labels"), (x, "data: give"), ((x, np.array(["a"] * 120)), "y is of"),
+                       ((x, y, x), "data: give")):
+        with pytest.raises(tw.JobError, match=text):
+            tw.train(job, data=data)
