@@ -21,4 +21,5 @@ install(CODE "
 if(TW_TESTS AND NOT TW_SANITIZE AND EXISTS /usr/bin/python3)
 	tw_script(python "" /usr/bin/python3 ${CMAKE_SOURCE_DIR}/test/python/run.py)
 	tw_script(python_full full /usr/bin/python3 ${CMAKE_SOURCE_DIR}/test/python/run.py --full)
+	tw_script(docs_python full bash ${CMAKE_SOURCE_DIR}/test/docs.sh --python)
 endif()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # docs.sh: every file that a document names exists, every relative link leads somewhere, lines have at
-# most 100 columns, and every example of README.md, docs/NETWORKS.md, docs/RECIPES.md and docs/PYTHON.md
-# does what it says.
+# most 100 columns, and every example of README.md, docs/NETWORKS.md, docs/RECIPES.md, docs/PYTHON.md and
+# docs/COMING_FROM.md does what it says; those of the last two with --python.
 #
 # The blocks of a page that have a language are taken in order, in one folder for each page.  Behind
 # the language stand words: file=NAME writes the block there; needs=numpy, torch or mnist passes over
@@ -164,8 +164,12 @@ page() { # DOC AT-LEAST
 	echo "docs: $ran examples of $doc run, $passed passed over for what is not here"
 }
 
-page README.md 4
-page docs/NETWORKS.md 20
-page docs/RECIPES.md 4
-page docs/PYTHON.md 2
+if [ "${1:-}" = --python ]; then # most of them start PyTorch
+	page docs/PYTHON.md 2
+	page docs/COMING_FROM.md 0
+else
+	page README.md 4
+	page docs/NETWORKS.md 20
+	page docs/RECIPES.md 4
+fi
 echo "docs: every path and link is there"

@@ -2,6 +2,7 @@
 """Data of this program for a job of the library's own networks: files that it reads, and removes."""
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import tempfile
@@ -46,20 +47,41 @@ def _arrays(data: Any) -> List[Any]:
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not hasattr(data, "shape") and \
             not isinstance(data, (tuple, list, dict, str)):
         return list(_pairs(data))
-    raise JobError("data: give (x, y), (x, y, test_x, test_y), a torch dataset, or two of them to train and to test with")
+    raise JobError("data: give (x, y), (x, y, test_x, test_y), a torch dataset, two of them to train and to test with, or an "
+                   "Arrow table")
+
+
+def _write_table(path: str, table: Any) -> None:
+    from ._arrow import columns
+    rows = columns(table)
+    with open(path, "w", newline="") as f:
+        out = csv.writer(f)
+        out.writerow(rows)
+        for row in zip(*rows.values()):
+            out.writerow(["" if c is None or c != c else c for c in row])
 
 
 class Files:
-    """Arrays as files of a folder that is removed when the library has read them."""
+    """Arrays or a table as files of a folder that is removed when the library has read them."""
 
     def __init__(self, data: Any):
         need_numpy()
+        if hasattr(data, "__arrow_c_stream__"):
+            self.folder = tempfile.mkdtemp(prefix="thalweg-")
+            path = os.path.join(self.folder, "table.csv")
+            self.sets: Dict[str, Any] = {"data.source": "csv", "data.file": path, "data.header": "yes"}
+            try:
+                _write_table(path, data)
+            except BaseException:
+                self.remove()
+                raise
+            return
         arrays = [_array(name, a) for name, a in zip(("x", "y", "test_x", "test_y"), _arrays(data))]
         for x, y in zip(arrays[::2], arrays[1::2]):
             if len(x) != len(y):
                 raise JobError(f"data: there are {len(x)} inputs and {len(y)} labels")
         self.folder = tempfile.mkdtemp(prefix="thalweg-")
-        self.sets: Dict[str, Any] = {"data.source": "npy"}
+        self.sets = {"data.source": "npy"}
         for name, a in zip(("x", "y", "test_x", "test_y"), arrays):
             path = os.path.join(self.folder, f"{name}.npy")
             np.save(path, a)

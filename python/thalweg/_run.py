@@ -478,8 +478,8 @@ def _local(world: int, job: JobLike, overrides: Overrides, model: Any, parameter
     if samples is not None and samples < 1:
         raise JobError(f"samples: {samples} are too few; an epoch has at least 1")
     title = job if isinstance(job, str) and "\n" not in job else type(job).__name__
-    return Run(opener, layout, -1 if samples is None else samples, tests, model,
-               f"{title}, {'simulated' if world == L.SIM else 'in this process'}")
+    where = "simulated" if world == L.SIM else "in this process"
+    return Run(opener, layout, -1 if samples is None else samples, tests, model, f"{title}, {where}")
 
 
 def _layout(model: Any, parameters: Any, buffers: Any) -> Layout:

@@ -98,7 +98,7 @@ class Session:
 
     def _open(self) -> None:
         at, why, cancel = C.c_void_p(), L.Error(), C.c_int(0)
-        if self.request.address:
+        if self.request.address and not self.request.job:
             self.request.cancel = C.pointer(cancel)
 
         def work() -> int:

@@ -95,8 +95,9 @@ def train(job: JobLike, overrides: Overrides = None, *, data: Any = None, world:
     """Train a job with the library's own networks, and return its result.
 
     `job` is a job file, its text, a dict, or the name of a strategy; `overrides` are fields that
-    differ, {"update.rate": 0.05}.  `data` is (x, y), (x, y, test_x, test_y), a torch dataset, or two
-    of them to train and to test with, instead of a source in the job.  `world` is "threads" or "sim".  With a `directory`
+    differ, {"update.rate": 0.05}.  `data` is (x, y), (x, y, test_x, test_y), a torch dataset, two of
+    them to train and to test with, or a table with Arrow's stream (pyarrow, pandas, polars), instead
+    of a source in the job.  `world` is "threads" or "sim".  With a `directory`
     a training that was stopped resumes there, and `again` starts over.  `listen` is called on this
     thread with every event (a dict with `kind`: progress, evaluation, checkpoint or log); a result
     that is true stops the training.
