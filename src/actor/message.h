@@ -109,7 +109,9 @@ enum tw_flags {
 	TW_FLAG_FRESH =
 		64, /* HELLO: I know nothing; PULL: I have nothing, reset what you remember; BYE: I
 		       was not welcomed yet, or do not know it; HOST: all clocks are at 0 */
-	TW_FLAG_LEAVE = 128, /* BYE: clean leave (not a death); a server's HELLO: I leave */
+	TW_FLAG_LEAVE = 128, /* BYE: clean leave (not a death); a server's HELLO: I leave; PULL:
+			      * answer when the other replicas have all of mine; HEARD: I leave, say
+			      * what you have */
 	TW_FLAG_APPLIED =
 		256,         /* PUSH to itself: a lock-free shard has applied it already; HAVE: the
 				   mean was adopted */

@@ -206,7 +206,7 @@ static void send_pull(struct exchange *x, struct tw_context *ctx, struct holder 
 
 	if (!m)
 		return;
-	m->h.flags = h->view ? 0 : TW_FLAG_FRESH;
+	m->h.flags = (uint16_t)((h->view ? 0 : TW_FLAG_FRESH) | (x->leaves ? TW_FLAG_LEAVE : 0));
 	m->b.pull = (struct tw_body_pull){ .have = h->seen.version,
 					   .round = round,
 					   .number = h->number,
@@ -229,6 +229,19 @@ void tw_exchange_withdraw(struct exchange *x)
 		if (x->holder[k].request == TW_REQUEST_PULL)
 			put_request(x, &x->holder[k], TW_REQUEST_NONE);
 	mark_changed(x, 0, x->holders);
+}
+
+bool tw_exchange_is_spread(struct exchange *x, struct tw_context *ctx)
+{
+	if (x->leaves || x->asked)
+		return !x->asked;
+	for (uint32_t k = 0; k < x->holders; k++)
+		if (!x->holder[k].known)
+			return true; /* nothing was contributed there */
+	x->leaves = true;
+	for (uint32_t k = 0; k < x->holders; k++)
+		tw_exchange_pull(x, ctx, &x->holder[k], 0);
+	return false;
 }
 
 bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const struct holder *h,

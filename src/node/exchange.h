@@ -141,9 +141,10 @@ struct exchange {
 	uint64_t requests; /* number of the last request */
 	uint64_t clock;    /* contributions made, and what it began with: the same on all links */
 	bool clock_known;  /* false: to be taken from the next answers */
-	float *scratch;    /* (7): as long as the longest range; NULL where no codec remembers */
-	float *returned;   /* (9): to be subtracted from the own parameters; NULL never */
-	bool has_returned; /* ... and not all of it is 0 */
+	bool leaves;     /* its last pulls: answers come when the other replicas have all of its */
+	float *scratch;  /* (7): as long as the longest range; NULL where no codec remembers */
+	float *returned; /* (9): to be subtracted from the own parameters; NULL never */
+	bool has_returned;      /* ... and not all of it is 0 */
 	struct carried *slices; /* of all `out` */
 	uint8_t *states;        /* of all holders */
 };
@@ -193,6 +194,9 @@ enum tw_status tw_exchange_push(struct exchange *x, struct tw_context *ctx,
 void tw_exchange_pull(struct exchange *x, struct tw_context *ctx, struct holder *h, uint64_t round);
 /* Requests of its own are not wanted any more: their round will not come. */
 void tw_exchange_withdraw(struct exchange *x);
+/* Before it leaves replicas that differ: have the other replicas everything that it contributed?
+ * The first call asks; call again when an answer has come. */
+bool tw_exchange_is_spread(struct exchange *x, struct tw_context *ctx);
 /* A request for the view that is pinned for an evaluation: it costs no time, and is no request of
  * (5).  False: there is no memory. */
 bool tw_exchange_pull_pinned(struct exchange *x, struct tw_context *ctx, const struct holder *h,

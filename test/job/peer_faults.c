@@ -267,6 +267,11 @@ unsigned long peer_faults_leaves(uint64_t first, uint64_t count)
 				r.spot = (uint32_t)(h >> 51) % PEER_FAULTS_VALUES;
 			}
 			try_run(&r, &end, false);
+			if (r.crashes || r.poisoned || !end.totals.lost_updates)
+				continue;
+			failures++;
+			fprintf(stderr, "FAILED %llu updates lost by a clean leave\n  replay: %s\n",
+				(unsigned long long)end.totals.lost_updates, faultrun_replay(&r));
 		}
 	return ended();
 }

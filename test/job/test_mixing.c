@@ -495,6 +495,42 @@ static void labels_of_pairs_are_of_all_replicas(void **state)
 		}
 }
 
+/* --- leaving ---------------------------------------------------------------------------------- */
+
+/* Contributions take long on the links and goodbyes do not: a worker whose goodbye overtook its
+ * contributions would take them along, and their samples would be dealt again. */
+static void a_clean_leave_loses_nothing(void **state)
+{
+	unsigned tried = 0;
+
+	(void)state;
+	for (size_t k = 0; tw_mixing_all[k]; k++)
+		for (int at = 1; at < 12 && !tw_mixing_all[k]->round; at++, tried++) {
+			struct tw_ran ran;
+			struct trial t;
+
+			trial_open(&t, TW_WORLD_SIM,
+				   "model: {quadratic: {dimension: 2000, noise: 0.1}}\n"
+				   "data: {source: none, samples: 512, batch: 1}\n"
+				   "update: {rate: 0.01}\ncluster: {workers: 4}\n"
+				   "strategy: {gate: async, topology: %s}\n"
+				   "sim: {compute: {law: log-normal, median: 10ms, sigma: 0.2}, "
+				   "latency: 100us, bandwidth: 1Mbit/s, "
+				   "faults: [{leave: worker 1, at: %d.5s}]}\n",
+				   tw_mixing_all[k]->name, at);
+			assert_int_equal(trial_run(&t, &tw_heap_system, NULL, &ran), TW_OK);
+			if (ran.totals.redealt || ran.totals.lost_updates || ran.totals.repeated)
+				fail_msg("%s, leave at %d.5 s: %llu samples dealt again, %llu "
+					 "updates lost",
+					 tw_mixing_all[k]->name, at,
+					 (unsigned long long)ran.totals.redealt,
+					 (unsigned long long)ran.totals.lost_updates);
+			tw_totals_release(&ran.totals);
+			trial_close(&t);
+		}
+	assert_true(tried >= 22);
+}
+
 /* --- stopped and resumed ---------------------------------------------------------------------- */
 
 static void stopping_changes_nothing(void **state)
@@ -533,6 +569,7 @@ int main(void)
 		cmocka_unit_test(replicas_are_as_stale_as_a_server),
 		cmocka_unit_test(figures_are_the_same_however_often_one_evaluates),
 		cmocka_unit_test(labels_of_pairs_are_of_all_replicas),
+		cmocka_unit_test(a_clean_leave_loses_nothing),
 		cmocka_unit_test(stopping_changes_nothing),
 	};
 

@@ -508,6 +508,7 @@ static const struct row {
 	HEADER(TW_PUSH, TW_WORKER, TW_SHARD, flags, ANY),
 	HEADER(TW_PULL, TW_WORKER, TW_SHARD, from, SLOT),
 	HEADER(TW_PULL, TW_WORKER, TW_SHARD, incarnation, ANY),
+	HEADER(TW_PULL, TW_WORKER, TW_SHARD, flags, ANY),
 	FIELD(TW_PUSH, TW_WORKER, TW_SHARD, push, base, ANY),
 	FIELD(TW_PUSH, TW_WORKER, TW_SHARD, push, round, ANY),
 	FIELD(TW_PUSH, TW_WORKER, TW_SHARD, push, account.steps, ANY),

@@ -265,6 +265,7 @@ struct shard_spread {
 	uint32_t attempt;
 	bool settling;           /* the master wants to know when all is confirmed ... */
 	bool settled;            /* ... and was told */
+	bool leaving;            /* its worker goes when all is confirmed */
 	struct tw_block *member; /* struct tw_member by rank; NULL: not formed yet */
 	uint32_t peers, rank;
 	struct spread_peer *peer;
@@ -533,6 +534,8 @@ void tw_spread_again(struct shard *s, struct tw_context *ctx, uint32_t node);
 void tw_spread_tell(struct shard *s, struct tw_context *ctx);
 /* So much is not confirmed that the worker must wait; *whom: the slot of a replica waited for. */
 bool tw_spread_full(const struct shard *s, uint32_t *whom);
+/* The worker of this slot asks for its last answer; it leaves when it has it. */
+void tw_spread_leaves(struct shard *s, struct tw_context *ctx, uint32_t slot);
 /* For which other replica does it wait?  False: for none. */
 bool tw_spread_waits(const struct shard *s, struct tw_wait *out);
 /* A new generation, or the end: nothing is kept. */

@@ -234,6 +234,8 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (p->link > g->link)
 		tw_shard_worker_close(g, p->link, g->seq, true);
 	tw_shard_clock(s, slot, p->clock);
+	if (m->h.flags & TW_FLAG_LEAVE)
+		tw_spread_leaves(s, ctx, slot);
 	if (tw_shard_may_read(s, slot, p->round, &whom)) {
 		tw_shard_unpark(s, slot);
 		if (is_unchanged(s, m))

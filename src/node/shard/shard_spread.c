@@ -17,7 +17,9 @@
  *      then.  So the sum of both stays what it was, and nobody waits for an answer.
  *  (5) an answer is kept until the next exchange with the same replica, and sent again.
  *  (6) parameters that no replica can have, or that are not finite any more, move nobody; the
- *      exchange ends all the same. */
+ *      exchange ends all the same.
+ *  (7) a worker that leaves gets its last answer when all others have confirmed its contributions
+ *      and its exchange has ended.  So a clean leave loses nothing. */
 #include "node/shard/shard.h"
 #include "base/grow.h"
 #include "vec/vec.h"
@@ -104,13 +106,27 @@ static struct tw_msg *message(struct shard *s, struct tw_context *ctx, const str
 	return m;
 }
 
-static void confirm(struct shard *s, struct tw_context *ctx, const struct tw_member *to, bool again)
+/* The most that others may have left unconfirmed when its worker is answered: (3), (7). */
+static uint32_t most(const struct shard_spread *p)
+{
+	return p->leaving ? 0 : LOG_MOST - 1;
+}
+
+static uint16_t leaves(const struct shard_spread *p)
+{
+	return p->leaving ? TW_FLAG_LEAVE : 0;
+}
+
+/* TW_FLAG_LEAVE: and asks for the same in return (7). */
+static void confirm(struct shard *s, struct tw_context *ctx, const struct tw_member *to, bool again,
+		    uint16_t flags)
 {
 	struct spread_peer *o = &s->spread.peer[to->slot];
 	struct tw_msg *m = message(s, ctx, to, TW_HEARD);
 
 	if (!m)
 		return;
+	m->h.flags = flags;
 	m->b.heard = (struct tw_body_heard){ .number = o->heard, .again = again };
 	o->unsaid = 0;
 	tw_send(ctx, m);
@@ -194,11 +210,20 @@ static void check_settled(struct shard *s, struct tw_context *ctx)
 
 /* --- what the others have ------------------------------------------------------------------- */
 
+/* (7) A worker that leaves may have waited for the end of an exchange. */
+static void let_go(struct shard *s, struct tw_context *ctx)
+{
+	if (!s->spread.leaving)
+		return;
+	s->queue.due = true;
+	tw_shard_release(s, ctx);
+}
+
 /* What all have is not kept any longer. */
 static void prune(struct shard *s, struct tw_context *ctx)
 {
 	struct shard_spread *p = &s->spread;
-	const bool was_full = p->count >= LOG_MOST;
+	const bool was_full = p->count > most(p);
 
 	while (p->count && !entry(p, 0)->left) {
 		tw_block_drop(entry(p, 0)->payload);
@@ -206,7 +231,7 @@ static void prune(struct shard *s, struct tw_context *ctx)
 		p->count--;
 		p->first++;
 	}
-	if (was_full && p->count < LOG_MOST) {
+	if (was_full && p->count <= most(p)) {
 		s->queue.due = true;
 		tw_shard_release(s, ctx);
 	}
@@ -259,6 +284,8 @@ void tw_spread_heard(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	if (!who)
 		return;
 	confirmed(s, ctx, who->slot, m->b.heard.number);
+	if (m->h.flags & TW_FLAG_LEAVE)
+		confirm(s, ctx, who, false, 0); /* (7) */
 	if (!m->b.heard.again)
 		return;
 	send_log(s, ctx, who);
@@ -274,7 +301,7 @@ static void begin_exchange(struct shard *s, struct tw_context *ctx)
 	struct shard_spread *p = &s->spread;
 	uint32_t partner;
 
-	if (!mixing(s)->partner || !p->member || p->open.asked || p->settling)
+	if (!mixing(s)->partner || !p->member || p->open.asked || p->settling || p->leaving)
 		return;
 	partner = mixing(s)->partner(&rng, p->peers, p->rank, p->open.number + 1);
 	if (partner >= p->peers || partner == p->rank)
@@ -401,7 +428,7 @@ void tw_spread_take(struct shard *s, struct tw_context *ctx, const struct tw_msg
 		o->unsaid++;
 	}
 	if (number < o->heard || o->unsaid >= CONFIRM || s->spread.settling)
-		confirm(s, ctx, who, false);
+		confirm(s, ctx, who, false, 0);
 }
 
 /* --- exchanges of parameters ------------------------------------------------------------------ */
@@ -435,6 +462,7 @@ void tw_spread_mix(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		if (theirs)
 			approach(s, ctx, tw_block_floats(p->open.asked), theirs);
 		close_exchange(p);
+		let_go(s, ctx);
 		check_settled(s, ctx);
 		return;
 	}
@@ -508,11 +536,12 @@ void tw_spread_form(struct shard *s, struct tw_context *ctx, const struct tw_msg
 	/* what they said before we knew them has waited (early.h), unless there was no room */
 	for (uint32_t k = 0; k < peers; k++)
 		if (k != rank)
-			confirm(s, ctx, &members(p)[k], s->early.lost);
+			confirm(s, ctx, &members(p)[k], s->early.lost, leaves(p));
 	for (uint32_t k = 0; k < peers && !before.member; k++)
 		if (k != rank)
 			send_log(s, ctx, &members(p)[k]);
 	prune(s, ctx);
+	let_go(s, ctx);
 	check_settled(s, ctx);
 }
 
@@ -523,7 +552,7 @@ void tw_spread_again(struct shard *s, struct tw_context *ctx, uint32_t node)
 	for (uint32_t k = 0; k < p->peers; k++) {
 		if (k == p->rank || members(p)[k].node != node)
 			continue;
-		confirm(s, ctx, &members(p)[k], true);
+		confirm(s, ctx, &members(p)[k], true, leaves(p));
 		send_log(s, ctx, &members(p)[k]);
 		if (p->open.asked && p->open.partner == members(p)[k].slot)
 			ask(s, ctx);
@@ -546,11 +575,27 @@ bool tw_spread_full(const struct shard *s, uint32_t *whom)
 	const struct shard_spread *p = &s->spread;
 	uint32_t k;
 
-	if (p->count < LOG_MOST)
+	if (p->count <= most(p) && !(p->leaving && p->open.asked))
 		return false;
 	k = slowest(p);
-	*whom = k < p->peers ? members(p)[k].slot : UINT32_MAX;
+	if (k < p->peers)
+		*whom = members(p)[k].slot;
+	else
+		*whom = p->open.asked ? p->open.partner : UINT32_MAX;
 	return true;
+}
+
+void tw_spread_leaves(struct shard *s, struct tw_context *ctx, uint32_t slot)
+{
+	struct shard_spread *p = &s->spread;
+
+	if (!p->member || p->leaving || slot != members(p)[p->rank].slot)
+		return;
+	p->leaving = true;
+	p->since = tw_now(ctx);
+	for (uint32_t k = 0; k < p->peers && p->count; k++)
+		if (k != p->rank)
+			confirm(s, ctx, &members(p)[k], false, leaves(p));
 }
 
 bool tw_spread_waits(const struct shard *s, struct tw_wait *out)
@@ -558,7 +603,7 @@ bool tw_spread_waits(const struct shard *s, struct tw_wait *out)
 	const struct shard_spread *p = &s->spread;
 	uint32_t k = slowest(p);
 
-	if (!p->member || !(p->settling || p->count >= LOG_MOST) || p->settled)
+	if (!p->member || !(p->settling || p->leaving || p->count > most(p)) || p->settled)
 		return false;
 	if (k == p->peers && p->open.asked)
 		k = p->peer[p->open.partner].place - 1;

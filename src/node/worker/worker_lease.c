@@ -9,7 +9,8 @@
  *  (3) one that drains or leaves pushes what it has computed first; only the rest is given back.
  *  (4) one that leaves also pushes what it owes.  Outside rounds that is a push of its own, on
  *      parameters that it reads for it; in a round only a stripe can carry it, so it works on one
- *      more (worker_answer.c).  What comes back is pushed again, TW_FAREWELLS times at most. */
+ *      more (worker_answer.c).  What comes back is pushed again, TW_FAREWELLS times at most.
+ *  (5) one that leaves replicas that differ waits until they have all of its contributions. */
 #include "node/worker/worker.h"
 #include "base/grow.h"
 
@@ -372,6 +373,9 @@ static void leave(struct worker *w, struct tw_context *ctx)
 		tw_worker_farewell(w, ctx);
 		return;
 	}
+	if (tw_plan_is_loose(w->plan) && !tw_worker_rounds(w) &&
+	    !tw_exchange_is_spread(&w->exchange, ctx))
+		return; /* (5) */
 	if (tw_worker_owes(w))
 		tw_say(ctx, TW_WARNING,
 		       "worker %u leaves, and the residual of its codec is lost, because %s",
