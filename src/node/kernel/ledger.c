@@ -112,6 +112,21 @@ void tw_deal_busy(struct master *m, struct tw_context *ctx, struct member *e)
 	tw_master_may_be_due(m, e->asked);
 }
 
+void tw_deal_finished(struct master *m, struct tw_context *ctx, struct member *e, uint64_t samples)
+{
+	const int64_t now = tw_now(ctx);
+
+	tw_pace_add(&m->watch.pace, (uint32_t)(e - m->member), now - e->asked, samples);
+	e->asked = now;
+	tw_master_may_be_due(m, now);
+}
+
+void tw_deal_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples)
+{
+	if (!m->watch.pace.count)
+		tw_pace_add(&m->watch.pace, (uint32_t)(e - m->member), took, samples);
+}
+
 bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
 		  uint64_t from, uint64_t to)
 {

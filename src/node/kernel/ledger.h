@@ -65,6 +65,11 @@ void tw_deal_note(struct tw_context *ctx, uint32_t slot, uint64_t from, uint64_t
 void tw_deal_note_progress(struct master *m, struct tw_context *ctx);
 /* This member has work to do from now on. */
 void tw_deal_busy(struct master *m, struct tw_context *ctx, struct member *e);
+/* It has finished what it was asked for last, which has so many samples. */
+void tw_deal_finished(struct master *m, struct tw_context *ctx, struct member *e, uint64_t samples);
+/* Something of its first contribution is done: where nobody has finished anything, this shows how
+ * long so many samples take, at most. */
+void tw_deal_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples);
 /* Some member has something to do since `since`: it may have to be looked at (6 in
  * master_stuck.c). */
 void tw_master_may_be_due(struct master *m, int64_t since);

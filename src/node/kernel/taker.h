@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* taker.h - the seat of the one who takes a contribution at a shard.
  *
- * There is one holder per plan, chosen when the shard opens. */
+ * There is one holder per plan, chosen when the shard opens: contributions go into a bucket
+ * (shard_push.c), wait for their round (shard_round.c) or for the master's verdict
+ * (shard_verdicts.c), or spread to other replicas, too (shard_spread.c); a portion of an evaluation
+ * is added up (duty/batch). */
 #ifndef TW_NODE_KERNEL_TAKER_H
 #define TW_NODE_KERNEL_TAKER_H
 
 #include "actor/cluster.h"
 
+struct contribution;
 struct shard;
 
 struct tw_taker {
@@ -15,6 +19,30 @@ struct tw_taker {
 	 * not, and acknowledge it. */
 	void (*push)(struct shard *s, struct tw_context *ctx, uint32_t slot,
 		     const struct tw_msg *m);
+
+	/* COMMIT: what waited is applied.  NULL: nothing waits for the master. */
+	void (*commit)(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+
+	/* Those who take contributions share `push` (tw_shard_push_contribution), which checks and
+	 * decodes; these are what differs.  NULL: nothing is to be done. */
+
+	/* It was closed before, or by an earlier life of this shard. */
+	void (*seen)(struct shard *s, struct tw_context *ctx, uint32_t slot,
+		     const struct tw_msg *m);
+	bool acknowledges; /* then it is acknowledged at once, even if an answer follows */
+	/* It was computed on another life of this shard. */
+	void (*fenced)(struct shard *s, struct tw_context *ctx, uint32_t slot,
+		       const struct tw_msg *m);
+	/* Is it too late, or promised already?  Then it is answered. */
+	bool (*is_late)(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			const struct tw_msg *m);
+	/* It is checked: takes it over.  TW_BAD_BYTES: it is not finite after all, and stays the
+	 * caller's.  TW_REFUSED: it was refused. */
+	enum tw_status (*take)(struct shard *s, struct tw_context *ctx, struct contribution *c,
+			       const struct tw_msg *m);
+	/* It has failed its check. */
+	void (*reject)(struct shard *s, struct tw_context *ctx, uint32_t slot,
+		       const struct tw_msg *m);
 };
 
 #endif

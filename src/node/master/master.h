@@ -124,6 +124,9 @@ extern const struct tw_dealer tw_dealer_stream;
 /* Nothing is dealt.  TW_NO_MEMORY leaves what release gives back, here and below. */
 enum tw_status tw_deal_init(struct master *m);
 void tw_deal_release(struct master *m);
+/* master_next.c */
+/* How many workers may work now: in a warm start not all of them. */
+uint32_t tw_deal_allowed(const struct master *m);
 /* Is this a warm start, in which it is not this worker's turn yet? */
 bool tw_deal_too_early(const struct master *m, uint32_t slot);
 /* The next free range for this worker below `end`, at most `most` long, inside one epoch. */
@@ -306,12 +309,6 @@ int64_t tw_cut_period(const struct master *m);
 void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status);
 
 /* master_stuck.c */
-/* It has finished what it was asked for last, which has so many samples. */
-void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e,
-		       uint64_t samples);
-/* Something of its first contribution is done: where nobody has finished anything, this shows how
- * long so many samples take, at most. */
-void tw_stuck_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples);
 /* Members may owe a part of a cut that they did not owe before. */
 void tw_stuck_owes_part(struct master *m);
 /* How long one may wait for work of this member: cluster.stuck, or ten times the median of what

@@ -121,7 +121,7 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 		if (d->upto >= l.to && m->dealer->done)
 			m->dealer->done(m, ctx, slot, l.from);
 		count_done(m, ctx, e, d, &l, deal_late_again(m, ctx, msg, &l));
-		tw_stuck_finished(m, ctx, e, l.to - l.from);
+		tw_deal_finished(m, ctx, e, l.to - l.from);
 		break;
 	}
 	if (e->held.count == 0 && (tw_deal_was_told(e) || m->phase == PHASE_DRAIN))

@@ -357,7 +357,7 @@ void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_m
 	}
 	r->rate = h->rate;
 	if (tw_replica_said_all(m, h->slot, REPLICA_HAS))
-		tw_stuck_finished(m, ctx, e, e->stripe.count);
+		tw_deal_finished(m, ctx, e, e->stripe.count);
 }
 
 /* --- who goes --------------------------------------------------------------------------------- */

@@ -380,11 +380,11 @@ void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg
 	e->stripe.steps = h->steps;
 	e->stripe.loss = h->loss;
 	if (++e->stripe.have == 1)
-		tw_stuck_showed(m, e, tw_now(ctx) - e->asked, e->stripe.count);
+		tw_deal_showed(m, e, tw_now(ctx) - e->asked, e->stripe.count);
 	if (e->stripe.have < m->plan->problem.shards)
 		return;
 	tw_round_put(m, h->slot, STRIPE_COMPLETE);
-	tw_stuck_finished(m, ctx, e, e->stripe.count);
+	tw_deal_finished(m, ctx, e, e->stripe.count);
 }
 
 /* (2) Late workers that came home get a stripe of the round that is open, if there is one. */
@@ -394,7 +394,7 @@ static void plan_late(struct master *m, struct tw_context *ctx)
 
 	for (uint32_t k = tw_slots_next(back, 0); k != TW_NO_SLOT; k = tw_slots_next(back, k + 1)) {
 		tw_round_put(m, k, STRIPE_NONE);
-		tw_stuck_finished(m, ctx, &m->member[k], m->member[k].stripe.count);
+		tw_deal_finished(m, ctx, &m->member[k], m->member[k].stripe.count);
 		if (!tw_deal_exhausted(m))
 			plan_one(m, ctx, k);
 	}

@@ -42,21 +42,6 @@ int64_t tw_stuck_patience(const struct master *m, uint32_t slot)
 				m->plan->crew.stuck);
 }
 
-void tw_stuck_finished(struct master *m, struct tw_context *ctx, struct member *e, uint64_t samples)
-{
-	const int64_t now = tw_now(ctx);
-
-	tw_pace_add(&m->watch.pace, (uint32_t)(e - m->member), now - e->asked, samples);
-	e->asked = now;
-	tw_master_may_be_due(m, now);
-}
-
-void tw_stuck_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples)
-{
-	if (!m->watch.pace.count)
-		tw_pace_add(&m->watch.pace, (uint32_t)(e - m->member), took, samples);
-}
-
 void tw_stuck_owes_part(struct master *m)
 {
 	if (m->phase == PHASE_SNAP)

@@ -60,7 +60,11 @@ static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
 	s->plan = a->plan;
 	s->taker = tw_duties_seat(&s->duties);
 	if (!s->taker)
-		s->taker = &tw_taker_contribution;
+		s->taker = tw_shard_rounds(s) && tw_shard_is_replica(s) ? &tw_taker_reduce
+			   : tw_shard_rounds(s)                         ? &tw_taker_round
+			   : tw_plan_judges(s->plan)                    ? &tw_taker_verdict
+			   : tw_plan_is_loose(s->plan)                  ? &tw_taker_spread
+									: &tw_taker_bucket;
 	s->heap = heap;
 	s->index = a->index;
 	tw_early_init(&s->early, a->plan->crew.servers + a->plan->crew.workers + 1, EARLY_EACH);
@@ -174,7 +178,8 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 		tw_shard_pull(s, ctx, m);
 		break;
 	case TW_COMMIT:
-		tw_shard_commit(s, ctx, m);
+		if (s->taker->commit)
+			s->taker->commit(s, ctx, m);
 		break;
 	case TW_VIEW:
 		tw_shard_view(s, ctx, m);

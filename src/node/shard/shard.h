@@ -383,7 +383,38 @@ struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx,
 
 /* --- shard_push.c --------------------------------------------------------------------------- */
 
-extern const struct tw_taker tw_taker_contribution;
+/* Takers of contributions: see kernel/taker.h. */
+extern const struct tw_taker tw_taker_bucket, tw_taker_round, tw_taker_verdict, tw_taker_reduce,
+	tw_taker_spread;
+/* Their `push`, and what they have in common. */
+void tw_shard_push_contribution(struct shard *s, struct tw_context *ctx, uint32_t slot,
+				const struct tw_msg *m);
+/* What a message says of a contribution, without its vector; does it bring one for this shard? */
+struct contribution tw_shard_push_said(uint32_t slot, const struct tw_msg *m);
+bool tw_shard_push_carries(const struct shard *s, const struct tw_body_push *p);
+/* What it brought is counted, and it is to blame for nothing before it. */
+void tw_shard_push_counted(struct shard *s, const struct contribution *c, const struct tw_msg *m);
+/* Outside rounds it is closed as soon as it is here: to the gate with it. */
+enum tw_status tw_shard_push_take(struct shard *s, struct tw_context *ctx, struct contribution *c,
+				  const struct tw_msg *m);
+/* The answer to a push that was taken. */
+void tw_shard_push_reply(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			 const struct tw_msg *m);
+/* It is closed without being applied, and answered; `late`: its samples are to be dealt again, if
+ * no other shard applies it; `reject`: it has failed its check. */
+void tw_shard_push_refuse(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			  const struct tw_msg *m);
+void tw_shard_push_refuse_late(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			       const struct tw_msg *m);
+void tw_shard_push_reject(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			  const struct tw_msg *m);
+void tw_shard_push_note_refused(struct shard *s, struct tw_context *ctx,
+				const struct contribution *c);
+/* Its numbers were refused again. */
+void tw_shard_push_strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t link);
+/* Kept for pushes that are skipped, where some may be. */
+void tw_shard_push_keep(struct shard *s, struct tw_context *ctx, const struct contribution *c,
+			uint32_t flags);
 /* A worker pushes: its contribution is taken, staged, refused or dropped, and answered. */
 void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* What is staged for this worker is not finite: it is refused, though it was taken. */
@@ -460,8 +491,13 @@ void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contrib
 void tw_shard_tell_again(struct shard *s, struct tw_context *ctx);
 /* A new generation: nothing is staged. */
 void tw_shard_unstage_all(struct shard *s);
-/* TW_COMMIT: apply the set, drop what else is staged. */
-void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+/* What a taker does whose contributions wait for their round: see kernel/taker.h. */
+bool tw_round_is_late_push(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			   const struct tw_msg *m);
+enum tw_status tw_round_take(struct shard *s, struct tw_context *ctx, struct contribution *c,
+			     const struct tw_msg *m);
+void tw_round_reject(struct shard *s, struct tw_context *ctx, uint32_t slot,
+		     const struct tw_msg *m);
 /* What the worker has staged, which is closed now; NULL: nothing. */
 struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool applied);
 /* The round is applied, with this number of contributions: the next one begins. */
@@ -487,8 +523,6 @@ void tw_verdict_tell_again(struct shard *s, struct tw_context *ctx);
 void tw_verdict_forget(struct shard *s, uint32_t slot, uint32_t but);
 /* A new generation, or the end: nothing waits, and sets are counted from 0. */
 void tw_verdict_forget_all(struct shard *s);
-/* TW_COMMIT: carry out a set. */
-void tw_verdict_carry_out(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 
 /* --- shard_reduce.c, shard_reduce_*.c, shard_form.c ----------------------------------------- */
 
@@ -510,7 +544,6 @@ void tw_shard_reduce_tell(struct shard *s, struct tw_context *ctx);
 /* A sum that was asked for is made (tw_actor_class.summed). */
 void tw_shard_summed(struct shard *s, struct tw_context *ctx, uint64_t key, struct tw_block *sum,
 		     struct tw_block *more);
-void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* No formation holds any more; only the number of the last one is kept. */
 void tw_shard_reduce_forget(struct shard *s);
 /* TW_ASK: tell the master whom it waits for, in this attempt of a round or elsewhere. */
@@ -520,10 +553,13 @@ bool tw_shard_reduce_waits(const struct shard *s, struct tw_wait *out);
 
 /* --- shard_spread.c ------------------------------------------------------------------------- */
 
+/* The push of this node's worker is applied, or rejected, and the others hear of it. */
+enum tw_status tw_spread_take_own(struct shard *s, struct tw_context *ctx, struct contribution *c,
+				  const struct tw_msg *m);
+void tw_spread_reject_own(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			  const struct tw_msg *m);
 /* TW_FORM: who the other replicas are; with TW_FORM_SETTLE, tell the master when they have all. */
 void tw_spread_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* The push of this node's worker was applied, or refused: the others hear of it. */
-void tw_spread_own(struct shard *s, struct tw_context *ctx, const struct tw_msg *m, bool refused);
 /* TW_SPREAD, TW_HEARD, TW_MIX: from another replica. */
 void tw_spread_take(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 void tw_spread_heard(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);

@@ -263,13 +263,15 @@ static void adopt(struct shard *s, struct tw_context *ctx)
 	tw_reduce_tell_adopted(s, ctx);
 }
 
-void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	struct shard_reduce *r = &s->reduce;
 	const struct tw_span *span = m->tail ? (const void *)m->tail->data : NULL;
 	const struct contribution *own;
 	uint32_t count, slot;
 
+	if (m->b.commit.round != s->slice.round)
+		return;
 	if (m->b.commit.attempt && m->b.commit.attempt == s->average.attempt) {
 		adopt(s, ctx);
 		return;
@@ -301,3 +303,25 @@ void tw_shard_reduce_commit(struct shard *s, struct tw_context *ctx, const struc
 	tw_reduce_take_early(s, r, ctx);
 	tw_reduce_advance_all(s, r, ctx);
 }
+
+/* --- the seats of a replica ------------------------------------------------------------------ */
+
+const struct tw_taker tw_taker_reduce = {
+	.name = "reduce",
+	.push = tw_shard_push_contribution,
+	.commit = commit,
+	.acknowledges = true,
+	.fenced = tw_shard_push_refuse,
+	.is_late = tw_round_is_late_push,
+	.take = tw_round_take,
+	.reject = tw_round_reject,
+};
+
+const struct tw_taker tw_taker_spread = {
+	.name = "spread",
+	.push = tw_shard_push_contribution,
+	.commit = commit,
+	.fenced = tw_shard_push_refuse,
+	.take = tw_spread_take_own,
+	.reject = tw_spread_reject_own,
+};

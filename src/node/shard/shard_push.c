@@ -56,7 +56,8 @@ uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p)
 
 /* --- what is noted -------------------------------------------------------------------------- */
 
-static void note_refused(struct shard *s, struct tw_context *ctx, const struct contribution *c)
+void tw_shard_push_note_refused(struct shard *s, struct tw_context *ctx,
+				const struct contribution *c)
 {
 	const bool fenced = c->push.base.incarnation != s->slice.version.incarnation;
 
@@ -69,7 +70,7 @@ static void note_refused(struct shard *s, struct tw_context *ctx, const struct c
 }
 
 /* What a message says of a contribution, without its vector. */
-static struct contribution said_of(uint32_t slot, const struct tw_msg *m)
+struct contribution tw_shard_push_said(uint32_t slot, const struct tw_msg *m)
 {
 	return (struct contribution){
 		.slot = slot, .incarnation = m->h.incarnation, .seq = m->h.seq, .push = m->b.push
@@ -116,21 +117,9 @@ static void reply(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32
 }
 
 /* Does it bring something for this shard? */
-static bool carries(const struct shard *s, const struct tw_body_push *p)
+bool tw_shard_push_carries(const struct shard *s, const struct tw_body_push *p)
 {
 	return !tw_shard_rounds(s) || tw_plan_carries(s->plan, s->index, p->round);
-}
-
-/* Under rounds the answer waits for the commit.  Where that changes nothing here, the worker has
- * it already. */
-static void park_for_round(struct shard *s, struct tw_context *ctx, uint32_t slot,
-			   const struct tw_msg *m)
-{
-	if (!(m->h.flags & TW_FLAG_ANSWER))
-		return;
-	tw_shard_park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
-	if (!carries(s, &m->b.push))
-		tw_shard_worker(s, slot)->request.have = m->b.push.base.n;
 }
 
 static void answer_refused(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags,
@@ -146,40 +135,34 @@ static void answer_refused(struct shard *s, struct tw_context *ctx, uint32_t slo
 static void refuse(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m,
 		   bool late)
 {
-	const struct contribution c = said_of(slot, m);
+	const struct contribution c = tw_shard_push_said(slot, m);
 
 	tw_shard_worker_close(tw_shard_worker(s, slot), m->b.push.link, m->h.seq, false);
 	if (late)
 		tw_shard_worker_was_late(tw_shard_worker(s, slot));
 	tw_shard_clock(s, slot, m->b.push.clock); /* closed here, too: others must not wait */
-	note_refused(s, ctx, &c);
+	tw_shard_push_note_refused(s, ctx, &c);
 	answer_refused(s, ctx, slot, m->h.flags, m->b.push.number);
 	release_held(s, ctx);
 }
 
-/* tw_plan_judges: the master hears of it as of one that could be applied, and judges it for all
- * shards.  What was computed on an earlier life of this shard is refused without waiting for that,
- * unless something waits that came before: it may have been judged while this shard was away. */
-static void await_faulty(struct shard *s, struct tw_context *ctx, uint32_t slot,
-			 const struct tw_msg *m, enum contribution_fault fault)
+void tw_shard_push_refuse(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			  const struct tw_msg *m)
 {
-	struct contribution *c = tw_bucket_take(s);
+	refuse(s, ctx, slot, m, false);
+}
 
-	if (!c) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
-		return;
-	}
-	*c = said_of(slot, m);
-	c->closed = m->b.push.link <= tw_shard_worker(s, c->slot)->link;
-	if (!tw_shard_plausible(s, &c->push))
-		c->push.ranges = c->push.account.samples = 0;
-	c->flags = m->h.flags;
-	c->fault = (uint8_t)fault;
-	if (!c->closed && fault == FAULT_FENCED && !tw_verdict_open(tw_shard_worker(s, c->slot))) {
-		c->closed = true;
-		refuse(s, ctx, slot, m, true);
-	}
-	tw_verdict_await(s, ctx, c);
+void tw_shard_push_refuse_late(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			       const struct tw_msg *m)
+{
+	refuse(s, ctx, slot, m, true);
+}
+
+void tw_shard_push_reject(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			  const struct tw_msg *m)
+{
+	s->slice.tally.refused++;
+	refuse(s, ctx, slot, m, false);
 }
 
 /* --- not taken ------------------------------------------------------------------------------ */
@@ -194,13 +177,9 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, uint32_t slot,
 		const bool answers =
 			(m->h.flags & TW_FLAG_ANSWER) && !tw_shard_outdated(g, m->b.push.number);
 
-		if (tw_plan_judges(s->plan) &&
-		    m->b.push.base.incarnation != s->slice.version.incarnation &&
-		    !tw_verdict_waits(g,
-				      m->h.seq)) /* by a life before, or closed with a later one */
-			await_faulty(s, ctx, slot, m, FAULT_FENCED);
-
-		if (tw_shard_rounds(s) || !answers)
+		if (s->taker->seen)
+			s->taker->seen(s, ctx, slot, m);
+		if (s->taker->acknowledges || !answers)
 			tw_shard_acknowledge(s, ctx, slot, 0);
 		if (answers)
 			reply(s, ctx, slot, m->h.flags, &m->b.push);
@@ -210,31 +189,17 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, uint32_t slot,
 		return true;
 	if (m->b.push.base.incarnation != s->slice.version.incarnation) { /* (1) */
 		s->slice.tally.fenced++;
-		if (tw_plan_judges(s->plan))
-			await_faulty(s, ctx, slot, m, FAULT_FENCED);
-		else
-			refuse(s, ctx, slot, m, false);
+		s->taker->fenced(s, ctx, slot, m);
 		return true;
 	}
 	if (m->b.push.link != g->link + tw_verdict_open(g) + 1) /* (3): a gap */
 		return true;
-	if (tw_shard_rounds(s) && m->b.push.round < s->slice.round) { /* too late */
-		tw_shard_worker_close(g, m->b.push.link, m->h.seq, false);
-		tw_shard_note_drop(s, ctx, slot, &m->b.push);
-		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_DROPPED);
-		return true;
-	}
-	if (g->staged && g->staged->incarnation == m->h.incarnation) { /* (5): promised already */
-		park_for_round(s, ctx, slot, m);
-		tw_shard_have(s, ctx, g->staged, 0);
-		return true;
-	}
-	return false;
+	return s->taker->is_late && s->taker->is_late(s, ctx, slot, m);
 }
 
 /* Its numbers were refused again.  Where those of others are not, it is not the training that goes
  * astray but this worker: the master is told, each time until it listens. */
-static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t link)
+void tw_shard_push_strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t link)
 {
 	struct shard_worker *g = tw_shard_worker(s, slot);
 	const uint64_t others = s->slice.history.contributions - g->applied;
@@ -254,57 +219,6 @@ static void strike(struct shard *s, struct tw_context *ctx, uint32_t slot, uint6
 	m->h.incarnation = g->incarnation;
 	m->b.refuse = (struct tw_body_refuse){ TW_REFUSED_NUMBERS, tw_shard_slot(s, slot) };
 	tw_send(ctx, m);
-}
-
-/* Under rounds the master is told that the contribution will not come, and may ask again. */
-static void reject_for_round(struct shard *s, struct tw_context *ctx, const struct contribution *c)
-{
-	struct shard_worker *g = tw_shard_worker(s, c->slot);
-
-	if (!g->refused)
-		g->refused = tw_bucket_take(s);
-	if (!g->refused) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
-		return;
-	}
-	*g->refused = (struct contribution){
-		.slot = c->slot, .incarnation = g->incarnation, .seq = c->seq, .push = c->push
-	};
-	tw_shard_worker_close(g, c->push.link, c->seq, false);
-	note_refused(s, ctx, c);
-	tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
-}
-
-/* (4): a push that failed its check. */
-static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
-{
-	const struct contribution c = said_of(slot, m);
-
-	if (tw_plan_judges(s->plan)) {
-		await_faulty(s, ctx, slot, m, FAULT_NUMBERS);
-		return;
-	}
-	s->slice.tally.refused++;
-	if (tw_shard_rounds(s)) {
-		reject_for_round(s, ctx, &c);
-		park_for_round(s, ctx, slot, m);
-	} else {
-		refuse(s, ctx, slot, m, false);
-	}
-	if (tw_shard_is_loose(s) && !tw_shard_rounds(s))
-		tw_spread_own(s, ctx, m, true);
-}
-
-void tw_shard_refuse_staged(struct shard *s, struct tw_context *ctx, uint32_t slot)
-{
-	struct contribution *c = tw_shard_take_back(s, slot);
-
-	if (!c)
-		return;
-	strike(s, ctx, slot, c->push.link);
-	s->slice.tally.refused++;
-	reject_for_round(s, ctx, c);
-	tw_bucket_give_back(s, c);
 }
 
 /* --- what a push brings --------------------------------------------------------------------- */
@@ -402,7 +316,8 @@ static enum tw_status bring(struct shard *s, uint32_t slot, const struct tw_msg 
 	c->push = m->b.push;
 	if (m->h.flags & TW_FLAG_APPLIED)
 		return TW_OK;
-	if (!carries(s, &m->b.push)) /* it is counted here, so that all shards count the same */
+	if (!tw_shard_push_carries(
+		    s, &m->b.push)) /* it is counted here, so that all shards count the same */
 		return m->payload ? TW_BAD_BYTES : TW_OK;
 	if (!(m->h.flags & TW_FLAG_SKIPPED))
 		return tw_shard_unpack(s, m, c);
@@ -432,8 +347,8 @@ static enum tw_status keep_last(struct shard *s, struct shard_worker *g,
 }
 
 /* So it is with every push, where some may be. */
-static void keep_for_skipped(struct shard *s, struct tw_context *ctx, const struct contribution *c,
-			     uint32_t flags)
+void tw_shard_push_keep(struct shard *s, struct tw_context *ctx, const struct contribution *c,
+			uint32_t flags)
 {
 	if (isnan(s->plan->traffic.skip_push) || (flags & TW_FLAG_SKIPPED))
 		return;
@@ -509,7 +424,7 @@ static void take_contribution(struct shard *s, struct tw_context *ctx, struct co
 		count(s, ctx, c);
 		return;
 	}
-	keep_for_skipped(s, ctx, c, flags);
+	tw_shard_push_keep(s, ctx, c, flags);
 	tw_shard_forget_sent(s, g, c->push.base.n);
 	tw_shard_clock(s, c->slot, c->push.clock);
 	admit_contribution(s, ctx, c, NULL);
@@ -557,7 +472,7 @@ void tw_shard_settle(struct shard *s, struct tw_context *ctx, struct contributio
 	if (refuses) {
 		s->slice.tally.refused += how == TW_JUDGED_REFUSE;
 		if (!c->closed)
-			note_refused(s, ctx, c);
+			tw_shard_push_note_refused(s, ctx, c);
 		tw_bucket_give_back(s, c);
 	} else {
 		admit_contribution(s, ctx, c, &verdicts[how]);
@@ -584,44 +499,35 @@ void tw_shard_count_bytes(struct shard *s, const struct tw_msg *m, size_t values
 	t->up_sent += values;
 }
 
-/* TW_BAD_BYTES: it is not finite, and stays the caller's.  TW_REFUSED: it was refused. */
-static enum tw_status accept_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
-				  const struct tw_msg *m)
+void tw_shard_push_counted(struct shard *s, const struct contribution *c, const struct tw_msg *m)
 {
-	const uint32_t slot = c->slot;
-	struct shard_worker *g = tw_shard_worker(s, slot);
-	enum tw_status st = TW_OK;
+	struct shard_worker *g = tw_shard_worker(s, c->slot);
 
-	if (tw_shard_rounds(s)) {
-		park_for_round(s, ctx, slot, m);
-		st = tw_shard_stage(s, ctx, c);
-		if (st != TW_OK)
-			return st;
-		tw_shard_forget_sent(s, g, c->push.base.n);
-	}
 	tw_shard_count_bytes(s, m, c->values);
 	if (g->strikes.count)
 		tw_shard_worker_strike(s, g, 0);
-	if (tw_shard_rounds(s))
-		return TW_OK;
-	if ((m->h.flags & TW_FLAG_ANSWER) && s->readers.of)
-		tw_shard_reads_no_more(s, slot);
-	if (tw_plan_judges(s->plan)) {
-		keep_for_skipped(s, ctx, c, m->h.flags);
-		c->flags = m->h.flags;
-		tw_verdict_await(s, ctx, c);
-		return TW_OK;
-	}
+	if (!tw_shard_rounds(s) && (m->h.flags & TW_FLAG_ANSWER) && s->readers.of)
+		tw_shard_reads_no_more(s, c->slot);
+}
+
+enum tw_status tw_shard_push_take(struct shard *s, struct tw_context *ctx, struct contribution *c,
+				  const struct tw_msg *m)
+{
+	tw_shard_push_counted(s, c, m);
 	take_contribution(s, ctx, c, m->h.flags);
 	tw_slice_update_unstage(&s->slice); /* the gate did not apply it */
-	if (tw_shard_is_loose(s))
-		tw_spread_own(s, ctx, m, false);
-	reply(s, ctx, slot, m->h.flags, &m->b.push);
-	release_held(s, ctx);
 	return TW_OK;
 }
 
-static void push(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
+void tw_shard_push_reply(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			 const struct tw_msg *m)
+{
+	reply(s, ctx, slot, m->h.flags, &m->b.push);
+	release_held(s, ctx);
+}
+
+void tw_shard_push_contribution(struct shard *s, struct tw_context *ctx, uint32_t slot,
+				const struct tw_msg *m)
 {
 	struct contribution *c;
 	enum tw_status st;
@@ -629,14 +535,14 @@ static void push(struct shard *s, struct tw_context *ctx, uint32_t slot, const s
 	if (turned_down(s, ctx, slot, m))
 		return;
 	if (m->b.push.base.n > s->slice.version.n || !tw_shard_plausible(s, &m->b.push)) { /* (4) */
-		strike(s, ctx, slot, m->b.push.link);
-		reject(s, ctx, slot, m);
+		tw_shard_push_strike(s, ctx, slot, m->b.push.link);
+		s->taker->reject(s, ctx, slot, m);
 		return;
 	}
 	c = tw_bucket_take(s);
 	st = c ? bring(s, slot, m, c) : TW_NO_MEMORY;
 	if (st == TW_OK)
-		st = accept_push(s, ctx, c, m);
+		st = s->taker->take(s, ctx, c, m);
 	if (st == TW_OK || st == TW_REFUSED)
 		return;
 	tw_bucket_give_back(s, c);
@@ -645,11 +551,29 @@ static void push(struct shard *s, struct tw_context *ctx, uint32_t slot, const s
 		return;
 	}
 	if (st != TW_ABSENT)
-		strike(s, ctx, slot, m->b.push.link);
-	reject(s, ctx, slot, m);
+		tw_shard_push_strike(s, ctx, slot, m->b.push.link);
+	s->taker->reject(s, ctx, slot, m);
 }
 
-const struct tw_taker tw_taker_contribution = { .name = "contribution", .push = push };
+/* --- the bucket ----------------------------------------------------------------------------- */
+
+static enum tw_status take(struct shard *s, struct tw_context *ctx, struct contribution *c,
+			   const struct tw_msg *m)
+{
+	const uint32_t slot = c->slot;
+
+	tw_shard_push_take(s, ctx, c, m);
+	tw_shard_push_reply(s, ctx, slot, m);
+	return TW_OK;
+}
+
+const struct tw_taker tw_taker_bucket = {
+	.name = "bucket",
+	.push = tw_shard_push_contribution,
+	.fenced = tw_shard_push_refuse,
+	.take = take,
+	.reject = tw_shard_push_reject,
+};
 
 void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {

@@ -100,6 +100,96 @@ enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct co
 	return st;
 }
 
+/* --- what comes of a push -------------------------------------------------------------------- */
+
+/* Under rounds the answer waits for the commit.  Where that changes nothing here, the worker has
+ * it already. */
+static void park_for_round(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			   const struct tw_msg *m)
+{
+	if (!(m->h.flags & TW_FLAG_ANSWER))
+		return;
+	tw_shard_park(s, ctx, slot, m->b.push.number, m->b.push.round + 1);
+	if (!tw_shard_push_carries(s, &m->b.push))
+		tw_shard_worker(s, slot)->request.have = m->b.push.base.n;
+}
+
+/* Under rounds the master is told that the contribution will not come, and may ask again. */
+static void reject_for_round(struct shard *s, struct tw_context *ctx, const struct contribution *c)
+{
+	struct shard_worker *g = tw_shard_worker(s, c->slot);
+
+	if (!g->refused)
+		g->refused = tw_bucket_take(s);
+	if (!g->refused) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
+		return;
+	}
+	*g->refused = (struct contribution){
+		.slot = c->slot, .incarnation = g->incarnation, .seq = c->seq, .push = c->push
+	};
+	tw_shard_worker_close(g, c->push.link, c->seq, false);
+	tw_shard_push_note_refused(s, ctx, c);
+	tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
+}
+
+void tw_shard_refuse_staged(struct shard *s, struct tw_context *ctx, uint32_t slot)
+{
+	struct contribution *c = tw_shard_take_back(s, slot);
+
+	if (!c)
+		return;
+	tw_shard_push_strike(s, ctx, slot, c->push.link);
+	s->slice.tally.refused++;
+	reject_for_round(s, ctx, c);
+	tw_bucket_give_back(s, c);
+}
+
+bool tw_round_is_late_push(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			   const struct tw_msg *m)
+{
+	struct shard_worker *g = tw_shard_worker(s, slot);
+
+	if (m->b.push.round < s->slice.round) {
+		tw_shard_worker_close(g, m->b.push.link, m->h.seq, false);
+		tw_shard_note_drop(s, ctx, slot, &m->b.push);
+		tw_shard_answer(s, ctx, slot, m->b.push.number, TW_FLAG_DROPPED);
+		return true;
+	}
+	if (g->staged && g->staged->incarnation == m->h.incarnation) { /* promised already */
+		park_for_round(s, ctx, slot, m);
+		tw_shard_have(s, ctx, g->staged, 0);
+		return true;
+	}
+	return false;
+}
+
+enum tw_status tw_round_take(struct shard *s, struct tw_context *ctx, struct contribution *c,
+			     const struct tw_msg *m)
+{
+	struct shard_worker *g = tw_shard_worker(s, c->slot);
+	enum tw_status st;
+
+	park_for_round(s, ctx, c->slot, m);
+	st = tw_shard_stage(s, ctx, c);
+	if (st != TW_OK)
+		return st;
+	tw_shard_forget_sent(s, g, c->push.base.n);
+	tw_shard_push_counted(s, c, m);
+	return TW_OK;
+}
+
+void tw_round_reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
+{
+	const struct contribution c = tw_shard_push_said(slot, m);
+
+	s->slice.tally.refused++;
+	reject_for_round(s, ctx, &c);
+	park_for_round(s, ctx, slot, m);
+}
+
+/* --- after a connection was made anew ---------------------------------------------------------- */
+
 void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
 {
 	tw_verdict_tell_again(s, ctx);
@@ -221,23 +311,28 @@ static void drop_late(struct shard *s, struct tw_context *ctx)
 	}
 }
 
-void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count)
+{
+	s->slice.round++;
+	if (!s->slice.quiet)
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_COMMIT,
+						.shard = s->index,
+						.round = s->slice.round - 1,
+						.version = s->slice.version.n,
+						.commit.contributions = count });
+	tw_duties_updated(&s->duties, ctx);
+	drop_late(s, ctx);
+	s->queue.due = true;
+	tw_shard_release(s, ctx);
+}
+
+static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const uint32_t count = m->b.commit.count;
 	const struct tw_member *set = m->tail ? (const void *)m->tail->data : NULL;
 	uint32_t slices;
 
-	if (tw_plan_judges(s->plan)) {
-		tw_verdict_carry_out(s, ctx, m);
-		return;
-	}
 	if (m->b.commit.round != s->slice.round)
-		return;
-	if (tw_shard_is_replica(s)) {
-		tw_shard_reduce_commit(s, ctx, m);
-		return;
-	}
-	if (!tw_shard_rounds(s))
 		return;
 	slices = all_staged(s, set, count);
 	if (slices == UINT32_MAX) {
@@ -258,17 +353,13 @@ void tw_shard_commit(struct shard *s, struct tw_context *ctx, const struct tw_ms
 	tw_shard_round_over(s, ctx, count);
 }
 
-void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count)
-{
-	s->slice.round++;
-	if (!s->slice.quiet)
-		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_COMMIT,
-						.shard = s->index,
-						.round = s->slice.round - 1,
-						.version = s->slice.version.n,
-						.commit.contributions = count });
-	tw_duties_updated(&s->duties, ctx);
-	drop_late(s, ctx);
-	s->queue.due = true;
-	tw_shard_release(s, ctx);
-}
+const struct tw_taker tw_taker_round = {
+	.name = "round",
+	.push = tw_shard_push_contribution,
+	.commit = commit,
+	.acknowledges = true,
+	.fenced = tw_shard_push_refuse,
+	.is_late = tw_round_is_late_push,
+	.take = tw_round_take,
+	.reject = tw_round_reject,
+};

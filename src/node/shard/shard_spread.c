@@ -332,7 +332,8 @@ static bool make_room(struct shard *s)
 	return true;
 }
 
-void tw_spread_own(struct shard *s, struct tw_context *ctx, const struct tw_msg *m, bool refused)
+static void tell_others(struct shard *s, struct tw_context *ctx, const struct tw_msg *m,
+			bool refused)
 {
 	struct shard_spread *p = &s->spread;
 	struct spread_entry *e;
@@ -363,6 +364,24 @@ void tw_spread_own(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 			send_entry(s, ctx, &members(p)[k], e);
 	prune(s, ctx); /* it may be alone */
 	begin_exchange(s, ctx);
+}
+
+enum tw_status tw_spread_take_own(struct shard *s, struct tw_context *ctx, struct contribution *c,
+				  const struct tw_msg *m)
+{
+	const uint32_t slot = c->slot;
+
+	tw_shard_push_take(s, ctx, c, m);
+	tell_others(s, ctx, m, false);
+	tw_shard_push_reply(s, ctx, slot, m);
+	return TW_OK;
+}
+
+void tw_spread_reject_own(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			  const struct tw_msg *m)
+{
+	tw_shard_push_reject(s, ctx, slot, m);
+	tell_others(s, ctx, m, true);
 }
 
 /* Of another worker's contribution: replicas count the same ones, nearly. */

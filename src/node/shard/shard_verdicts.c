@@ -174,7 +174,7 @@ static void confirm(struct shard *s, struct tw_context *ctx)
 	tw_send(ctx, m);
 }
 
-void tw_verdict_carry_out(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+static void carry_out(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_judged *set = m->tail ? (const void *)m->tail->data : NULL;
 	const uint32_t count = m->b.commit.count;
@@ -199,3 +199,68 @@ void tw_verdict_carry_out(struct shard *s, struct tw_context *ctx, const struct 
 	s->round.last_count = count;
 	confirm(s, ctx);
 }
+
+/* --- what comes of a push -------------------------------------------------------------------- */
+
+/* The master hears of it as of one that could be applied, and judges it for all
+ * shards.  What was computed on an earlier life of this shard is refused without waiting for that,
+ * unless something waits that came before: it may have been judged while this shard was away. */
+static void await_faulty(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			 const struct tw_msg *m, enum contribution_fault fault)
+{
+	struct contribution *c = tw_bucket_take(s);
+
+	if (!c) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a contribution");
+		return;
+	}
+	*c = tw_shard_push_said(slot, m);
+	c->closed = m->b.push.link <= tw_shard_worker(s, c->slot)->link;
+	if (!tw_shard_plausible(s, &c->push))
+		c->push.ranges = c->push.account.samples = 0;
+	c->flags = m->h.flags;
+	c->fault = (uint8_t)fault;
+	if (!c->closed && fault == FAULT_FENCED && !tw_verdict_open(tw_shard_worker(s, c->slot))) {
+		c->closed = true;
+		tw_shard_push_refuse_late(s, ctx, slot, m);
+	}
+	tw_verdict_await(s, ctx, c);
+}
+
+/* By a life before, or closed with a later one. */
+static void seen(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
+{
+	if (m->b.push.base.incarnation != s->slice.version.incarnation &&
+	    !tw_verdict_waits(tw_shard_worker(s, slot), m->h.seq))
+		await_faulty(s, ctx, slot, m, FAULT_FENCED);
+}
+
+static void fenced(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
+{
+	await_faulty(s, ctx, slot, m, FAULT_FENCED);
+}
+
+static enum tw_status take_push(struct shard *s, struct tw_context *ctx, struct contribution *c,
+				const struct tw_msg *m)
+{
+	tw_shard_push_counted(s, c, m);
+	tw_shard_push_keep(s, ctx, c, m->h.flags);
+	c->flags = m->h.flags;
+	tw_verdict_await(s, ctx, c);
+	return TW_OK;
+}
+
+static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
+{
+	await_faulty(s, ctx, slot, m, FAULT_NUMBERS);
+}
+
+const struct tw_taker tw_taker_verdict = {
+	.name = "verdict",
+	.push = tw_shard_push_contribution,
+	.commit = carry_out,
+	.seen = seen,
+	.fenced = fenced,
+	.take = take_push,
+	.reject = reject,
+};

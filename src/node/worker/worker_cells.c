@@ -36,20 +36,6 @@ uint32_t tw_stage_cell_at(const struct worker *w, uint32_t node)
 	return UINT32_MAX;
 }
 
-struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32_t cell,
-				enum tw_type type)
-{
-	const struct tw_addr to = { w->stage->roster[cell].node, TW_WORKER, 0 };
-	struct tw_msg *m = tw_msg_to(ctx, to, type);
-
-	if (!m)
-		return NULL;
-	m->h.from = w->me.id.slot;
-	m->h.incarnation = w->me.id.incarnation;
-	m->h.view = w->me.id.generation;
-	return m;
-}
-
 /* What crosses the cut before a stage forward, or the one after it back. */
 static struct tw_stage_load crossing(const struct tw_model_cut *cut, uint32_t stage, uint64_t from,
 				     uint32_t count, bool back)
