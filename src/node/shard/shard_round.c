@@ -188,7 +188,7 @@ void tw_round_reject(struct shard *s, struct tw_context *ctx, uint32_t slot, con
 	park_for_round(s, ctx, slot, m);
 }
 
-/* --- after a connection was made anew ---------------------------------------------------------- */
+/* --- after a connection was made anew ----------------------------------------------------- */
 
 void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
 {

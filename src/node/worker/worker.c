@@ -19,6 +19,7 @@ static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 		return NULL;
 	tw_duties_place(&w->duties, w, duties, a->plan, w + 1);
 	w->plan = a->plan;
+	w->driver = tw_plan_is_staged(w->plan) ? &tw_driver_schedule : &tw_driver_step;
 	w->leasing = tw_duties_seat(&w->duties);
 	if (!w->leasing)
 		w->leasing = tw_worker_rounds(w) ? &tw_leasing_round : &tw_leasing_stream;

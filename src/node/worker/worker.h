@@ -19,6 +19,7 @@
 #define TW_NODE_WORKER_WORKER_H
 
 #include "node/exchange.h"
+#include "node/kernel/driver.h"
 #include "node/kernel/duty.h"
 #include "node/kernel/leasing.h"
 #include "node/worker/worker_stage.h"
@@ -172,6 +173,7 @@ struct worker {
 	const struct tw_plan *plan;
 	struct tw_heap *heap;
 	struct worker_membership me;
+	const struct tw_driver *driver;   /* kernel/driver.h */
 	const struct tw_leasing *leasing; /* kernel/leasing.h */
 	struct worker_leases leases;
 	struct exchange exchange;
@@ -276,7 +278,13 @@ void tw_worker_view(struct worker *w, struct tw_context *ctx, const struct tw_ms
 /* --- worker_answer.c ---------------------------------------------------------------------- */
 
 /* Do what is next, if anything is. */
-void tw_worker_advance(struct worker *w, struct tw_context *ctx);
+static inline void tw_worker_advance(struct worker *w, struct tw_context *ctx)
+{
+	if (tw_worker_is_member(w))
+		w->driver->advance(w, ctx);
+}
+/* A step after the other, of the whole model. */
+extern const struct tw_driver tw_driver_step;
 /* PARAMS, UNCHANGED, ACK. */
 void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
@@ -345,6 +353,8 @@ void tw_step_abandon(struct worker *w, struct tw_context *ctx);
 /* A block for a gradient that nobody else has a reference to: step.gradient; false: no memory. */
 bool tw_step_take_gradient(struct worker *w);
 void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease);
+/* The computation of a step is made: what comes of it is contributed. */
+void tw_step_made(struct worker *w, struct tw_context *ctx);
 /* A gradient is ready: its samples are in what is contributed. */
 void tw_step_count(struct worker *w, struct tw_context *ctx, uint64_t from, uint32_t count,
 		   double loss);

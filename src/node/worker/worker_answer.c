@@ -83,16 +83,12 @@ static bool works_on(const struct worker *w)
 	       (w->building.farewells < TW_FAREWELLS && tw_exchange_owes(&w->exchange));
 }
 
-void tw_worker_advance(struct worker *w, struct tw_context *ctx)
+static void advance(struct worker *w, struct tw_context *ctx)
 {
 	struct held *h;
 
-	if (!tw_worker_is_member(w) || (tw_worker_busy(w) && !w->stage))
+	if (tw_worker_busy(w))
 		return;
-	if (w->stage) {
-		tw_stage_advance(w, ctx);
-		return;
-	}
 	if (w->building.elastic_due && !tw_worker_elastic(w, ctx))
 		return;
 	if (w->leases.draining || (w->me.state == WORKER_LEAVING && !works_on(w))) {
@@ -152,8 +148,8 @@ static void was_bad(struct worker *w, struct tw_context *ctx, const struct holde
 /* All shards have answered. */
 static void fetched(struct worker *w, struct tw_context *ctx)
 {
-	if (w->stage)
-		tw_stage_fetched(w, ctx);
+	if (w->driver->fetched)
+		w->driver->fetched(w, ctx);
 	if (w->plan->traffic.delay && w->kept.own && !w->kept.rejoined) {
 		w->building.merge_due = true;
 		return;
@@ -276,7 +272,7 @@ bool tw_worker_waits(const struct worker *w, struct tw_wait *out)
 			out->step = w->exchange.seq; /* behind the words "its answer to push" */
 		return true;
 	}
-	if (member && w->stage && tw_stage_waits(w, out))
+	if (member && w->driver->waits && w->driver->waits(w, out))
 		return true;
 	out->whom = tw_master_addr();
 	out->why = member                          ? "work to do"
@@ -284,3 +280,23 @@ bool tw_worker_waits(const struct worker *w, struct tw_wait *out)
 						   : "a welcome";
 	return true;
 }
+
+/* --- the seat ----------------------------------------------------------------------------- */
+
+static uint64_t closed(const struct worker *w)
+{
+	return tw_exchange_closed(&w->exchange);
+}
+
+static uint64_t begun(const struct worker *w)
+{
+	return w->exchange.seq;
+}
+
+const struct tw_driver tw_driver_step = {
+	.name = "step",
+	.advance = advance,
+	.computed = tw_step_made,
+	.closed = closed,
+	.begun = begun,
+};

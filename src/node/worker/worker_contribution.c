@@ -114,7 +114,7 @@ static struct tw_body_push body_of(struct worker *w, float weight, float divide)
 				     .own = w->kept.parameters ? b->own : 0,
 				     .ranges = b->ranges,
 				     .count = state_count(w),
-				     .lanes = w->stage ? tw_stage_pushers(w) : 0 };
+				     .lanes = w->driver->pushers ? w->driver->pushers(w) : 0 };
 
 	body.account.weight = weight;
 	body.account.divide = divide;

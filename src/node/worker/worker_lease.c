@@ -137,9 +137,7 @@ void tw_worker_void_leases(struct worker *w, uint64_t round)
 /* (2): is nothing of it on its way any more? */
 static bool is_done(const struct worker *w, const struct held *h)
 {
-	const struct worker_stage *s = w->stage;
-	const uint64_t closed = s ? tw_stage_closed(w) : tw_exchange_closed(&w->exchange);
-	const uint64_t begun = s ? tw_stage_mark(s->stream, s->deal.next) : w->exchange.seq;
+	const uint64_t closed = w->driver->closed(w), begun = w->driver->begun(w);
 
 	return (h->over && closed >= begun) || (h->closing && h->closing <= closed);
 }

@@ -79,8 +79,8 @@ void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generati
 	tw_worker_reset_building(&w->building);
 	tw_kept_forget_drift(w);
 	tw_exchange_reset(&w->exchange);
-	if (w->stage)
-		tw_stage_reset(w);
+	if (w->driver->reset)
+		w->driver->reset(w);
 }
 
 void tw_worker_go(struct worker *w, struct tw_context *ctx)
@@ -215,8 +215,8 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 		w->me.state = WORKER_MEMBER;
 	w->me.id.slot = b->slot;
 	w->me.id.incarnation = b->incarnation;
-	if (w->stage)
-		tw_stage_roster(w, ctx, m);
+	if (w->driver->welcomed)
+		w->driver->welcomed(w, ctx, m);
 	tw_named(ctx, w->me.id.slot, w->me.id.incarnation);
 	w->bad_seq = 0;
 	w->steps = w->samples = 0; /* the master has counted what the one before did */
@@ -224,8 +224,8 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 	w->leases.last = (uint64_t)(b->incarnation >> 20) << 20;
 	tw_worker_reset(w, ctx, m->h.view);
 	tw_exchange_renew(&w->exchange);
-	if (w->stage)
-		tw_links_renew(w);
+	if (w->driver->renewed)
+		w->driver->renewed(w);
 	if (!restore(w, ctx, m))
 		return;
 	places(w, ctx, m);

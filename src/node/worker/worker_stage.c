@@ -181,7 +181,8 @@ static void keep_mark(struct worker *w)
 			tw_stage_mark(s->stream, tw_pipe_micro(&s->post, s->backwards));
 }
 
-uint32_t tw_stage_pushers(const struct worker *w)
+/* Rounds: lanes of this stage that push in the round of this contribution; 0: it is alone. */
+static uint32_t pushers(const struct worker *w)
 {
 	const struct worker_stage *s = w->stage;
 
@@ -216,7 +217,7 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 	s->waits_version = s->waits_version || tw_exchange_asks(&w->exchange);
 }
 
-void tw_stage_computed(struct worker *w, struct tw_context *ctx)
+static void computed(struct worker *w, struct tw_context *ctx)
 {
 	struct worker_stage *s = w->stage;
 	const enum tw_status status = w->step.compute.status;
@@ -237,7 +238,8 @@ void tw_stage_computed(struct worker *w, struct tw_context *ctx)
 	tw_stage_end_run(w);
 }
 
-void tw_stage_move_on(struct worker *w, struct tw_context *ctx)
+/* Nothing is computed any more: a cell that is to be another one asks again (7). */
+static void move_on(struct worker *w, struct tw_context *ctx)
 {
 	if (!w->stage->moves || tw_worker_busy(w) || tw_eval_worker_is_busy(w))
 		return;
@@ -309,7 +311,7 @@ static void make_moves(struct worker *w, struct tw_context *ctx)
 	} while (s->total != total);
 }
 
-void tw_stage_advance(struct worker *w, struct tw_context *ctx)
+static void advance(struct worker *w, struct tw_context *ctx)
 {
 	struct worker_stage *s = w->stage;
 	uint64_t stream;
@@ -343,7 +345,8 @@ uint64_t tw_stage_own_closed(const struct worker *w)
 	return s->mark[tw_exchange_closed(&w->exchange) % (TW_CREDITS + 1)];
 }
 
-uint64_t tw_stage_closed(const struct worker *w)
+/* Up to here every cell is closed. */
+static uint64_t closed(const struct worker *w)
 {
 	const struct worker_stage *s = w->stage;
 	uint64_t least = tw_stage_own_closed(w);
@@ -353,7 +356,7 @@ uint64_t tw_stage_closed(const struct worker *w)
 	return least;
 }
 
-bool tw_stage_waits(const struct worker *w, struct tw_wait *out)
+static bool waits(const struct worker *w, struct tw_wait *out)
 {
 	const struct worker_stage *s = w->stage;
 	const struct tw_pipe_move m = w->plan->staging.schedule->move(&s->post, s->next);
@@ -376,3 +379,40 @@ bool tw_stage_waits(const struct worker *w, struct tw_wait *out)
 	out->step = micro;
 	return true;
 }
+
+/* --- the seat ------------------------------------------------------------------------------- */
+
+/* A cell passes on what it has computed to the next one. */
+static void passed(struct worker *w, struct tw_context *ctx, const struct tw_eval_passed *p)
+{
+	if (p->done)
+		tw_figures_worker_passed(w, ctx, &p->what);
+	if (p->block)
+		tw_stage_send_act(w, ctx,
+				  &(struct tw_body_act){ .pin = p->what.pin,
+							 .from = p->what.from,
+							 .nominal = 1,
+							 .count = p->what.count },
+				  p->block);
+}
+
+static uint64_t begun(const struct worker *w)
+{
+	return tw_stage_mark(w->stage->stream, w->stage->deal.next);
+}
+
+const struct tw_driver tw_driver_schedule = {
+	.name = "schedule",
+	.advance = advance,
+	.computed = computed,
+	.rested = move_on,
+	.passed = passed,
+	.fetched = tw_stage_fetched,
+	.welcomed = tw_stage_roster,
+	.renewed = tw_links_renew,
+	.reset = tw_stage_reset,
+	.waits = waits,
+	.closed = closed,
+	.begun = begun,
+	.pushers = pushers,
+};

@@ -181,11 +181,8 @@ enum tw_status tw_stage_take(struct worker *w, uint32_t cell);
 void tw_stage_leave(struct worker *w);
 /* A new generation or identity: everything in flight is void. */
 void tw_stage_reset(struct worker *w);
-/* Make the next move, if it can be made. */
-void tw_stage_advance(struct worker *w, struct tw_context *ctx);
-void tw_stage_computed(struct worker *w, struct tw_context *ctx);
-/* Nothing is computed any more: a cell that is to be another one asks again (7). */
-void tw_stage_move_on(struct worker *w, struct tw_context *ctx);
+/* The moves of its schedule, one after the other. */
+extern const struct tw_driver tw_driver_schedule;
 /* All shards have answered. */
 void tw_stage_fetched(struct worker *w, struct tw_context *ctx);
 /* (10): a mark as a number, which is larger for later ones. */
@@ -195,14 +192,8 @@ static inline uint64_t tw_stage_mark(uint64_t stream, uint64_t micro)
 }
 /* Up to here this cell is closed. */
 uint64_t tw_stage_own_closed(const struct worker *w);
-/* ... and every cell. */
-uint64_t tw_stage_closed(const struct worker *w);
-/* Rounds: lanes of this stage that push in the round of this contribution; 0: it is alone. */
-uint32_t tw_stage_pushers(const struct worker *w);
 /* Is anything in flight, or not told yet? */
 bool tw_stage_is_busy(const struct worker *w);
-/* What does this cell wait for?  False: for nothing of its own. */
-bool tw_stage_waits(const struct worker *w, struct tw_wait *out);
 
 /* --- worker_deal.c ------------------------------------------------------------------------ */
 

@@ -220,7 +220,7 @@ static void finish_gradient(struct worker *w, float *g)
 	drop_views(w);
 }
 
-static void step_computed(struct worker *w, struct tw_context *ctx)
+void tw_step_made(struct worker *w, struct tw_context *ctx)
 {
 	const struct tw_compute *c = &w->step.compute;
 	struct held *h = tw_worker_held(w, c->id);
@@ -251,21 +251,13 @@ static void step_computed(struct worker *w, struct tw_context *ctx)
 			     w->step.gradient);
 }
 
-/* A cell passes on what it has computed to the next one. */
 static void evaluated(struct worker *w, struct tw_context *ctx)
 {
 	const struct tw_eval_passed p = tw_eval_worker_computed(w, ctx);
 
-	if (w->stage && p.done)
-		tw_figures_worker_passed(w, ctx, &p.what);
-	if (p.block)
-		tw_stage_send_act(w, ctx,
-				  &(struct tw_body_act){ .pin = p.what.pin,
-							 .from = p.what.from,
-							 .nominal = 1,
-							 .count = p.what.count },
-				  p.block);
-	else if (p.done)
+	if (w->driver->passed)
+		w->driver->passed(w, ctx, &p);
+	if (p.done && !p.block)
 		tw_eval_worker_tell(w, ctx);
 	tw_block_drop(p.block);
 }
@@ -277,14 +269,11 @@ void tw_step_computed(struct tw_actor *a, struct tw_context *ctx, struct tw_comp
 	if (c->pass.kind == TW_PASS_EVALUATE) {
 		evaluated(w, ctx);
 	} else {
-		if (w->stage)
-			tw_stage_computed(w, ctx);
-		else
-			step_computed(w, ctx);
+		w->driver->computed(w, ctx);
 		tw_worker_advance(w, ctx);
 	}
-	if (w->stage)
-		tw_stage_move_on(w, ctx);
+	if (w->driver->rested)
+		w->driver->rested(w, ctx);
 }
 
 /* --- fetched ------------------------------------------------------------------------------ */
