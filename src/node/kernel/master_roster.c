@@ -142,3 +142,9 @@ void tw_replicas_ask_anew(struct master *m, enum replica_word word)
 	for (uint32_t k = 0; tw_master_has_replicas(m) && k < m->plan->crew.workers; k++)
 		tw_replica_ask_anew(m, k, word);
 }
+
+void tw_replica_is_ready(struct master *m, uint32_t slot)
+{
+	m->member[slot].replica.state = REPLICA_READY;
+	m->replicas.ready++;
+}

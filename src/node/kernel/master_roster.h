@@ -27,6 +27,8 @@ uint32_t tw_cell_number(const struct master *m, const struct cell_info *c);
 /* The slot of the member on this node; UINT32_MAX: none. */
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
 
+/* The replica of this member has what the run goes on from. */
+void tw_replica_is_ready(struct master *m, uint32_t slot);
 /* The first replica that is ready, from this slot on; TW_NO_SLOT: none. */
 uint32_t tw_replicas_next(const struct master *m, uint32_t slot);
 /* Has this shard of a member's replica said so; have all of its shards? */

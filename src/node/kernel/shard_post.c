@@ -12,3 +12,16 @@ struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx,
 	}
 	return m;
 }
+
+struct tw_msg *tw_shard_to_worker(const struct shard *s, struct tw_context *ctx,
+				  const struct shard_worker *g, enum tw_type type)
+{
+	struct tw_msg *m = tw_msg_to(ctx, g->addr, type);
+
+	if (!m)
+		return NULL;
+	m->h.view = s->fence.generation;
+	m->h.shard = m->h.from = s->index;
+	m->h.incarnation = g->incarnation;
+	return m;
+}

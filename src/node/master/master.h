@@ -272,8 +272,6 @@ void tw_replica_behind(struct master *m, struct tw_context *ctx, const struct tw
 /* What the shards of a replica were told and may have lost, once more. */
 void tw_replica_resync(struct master *m, struct tw_context *ctx, uint32_t slot);
 /* Who is in, to the shards of one replica: its own worker. */
-/* It has what the run goes on from. */
-void tw_replica_outlived(struct master *m, uint32_t slot);
 void tw_replica_view(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard);
 /* All views are kept: replicas that differ from the speaker's are not what they should be. */
 void tw_replicas_compare(struct master *m, struct tw_context *ctx);

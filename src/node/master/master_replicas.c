@@ -78,17 +78,6 @@ static bool as_it_begins(const struct master *m)
 	       !(tw_plan_is_loose(m->plan) && m->restart.begun);
 }
 
-static void become_ready(struct master *m, uint32_t slot)
-{
-	m->member[slot].replica.state = REPLICA_READY;
-	m->replicas.ready++;
-}
-
-void tw_replica_outlived(struct master *m, uint32_t slot)
-{
-	become_ready(m, slot);
-}
-
 static void send_host(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard)
 {
 	struct tw_msg *msg = tw_cut_host_message(m, ctx, shard, m->member[slot].node);
@@ -133,7 +122,7 @@ bool tw_replicas_bring(struct master *m, struct tw_context *ctx)
 		if (r->state != REPLICA_NONE)
 			continue;
 		if (m->member[k].node == m->shard[0].node) { /* it speaks */
-			become_ready(m, k);
+			tw_replica_is_ready(m, k);
 			continue;
 		}
 		r->state = REPLICA_ASKED;
@@ -190,7 +179,7 @@ void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw
 	tw_replica_says(m, msg->from.node, msg->h.shard, REPLICA_HOSTED);
 	if (!tw_replica_said_all(m, slot, REPLICA_HOSTED))
 		return;
-	become_ready(m, slot);
+	tw_replica_is_ready(m, slot);
 	if (m->phase == PHASE_GATHER)
 		return; /* everybody is told when all are there */
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)

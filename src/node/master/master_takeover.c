@@ -126,7 +126,7 @@ static void decide(struct master *m, struct tw_context *ctx)
 		if (!found)
 			adopt_from(m, k, generation, round);
 		found = true;
-		tw_replica_outlived(m, k);
+		tw_replica_is_ready(m, k);
 	}
 	if (found) {
 		m->count.refused = 0; /* (5) */

@@ -376,10 +376,19 @@ static inline void tw_shard_worker_was_late(struct shard_worker *g)
 	g->late |= 1;
 }
 
+/* That its numbers were refused, a worker is told with whichever answer reaches it. */
+static inline uint32_t tw_shard_worker_flags(const struct shard_worker *g)
+{
+	return tw_shard_worker_is_bad(g) ? TW_FLAG_REFUSED | TW_FLAG_NUMBERS : 0;
+}
+
 /* --- kernel/shard_post.c ------------------------------------------------------------------- */
 
 /* A message to the master with what all of a shard's have in its header; NULL: see tw_msg_to. */
 struct tw_msg *tw_shard_to_master(const struct shard *s, struct tw_context *ctx, enum tw_type type);
+/* The same to a worker. */
+struct tw_msg *tw_shard_to_worker(const struct shard *s, struct tw_context *ctx,
+				  const struct shard_worker *g, enum tw_type type);
 
 /* --- shard_push.c --------------------------------------------------------------------------- */
 
@@ -589,8 +598,6 @@ void tw_shard_answer_unchanged(struct shard *s, struct tw_context *ctx, uint32_t
 			       uint64_t number);
 /* Say only how far its contributions are closed. */
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
-/* What this worker read at `version` is too old: it may as well begin again. */
-void tw_shard_stop(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t version);
 /* What this worker computed on, if it is remembered; else NULL.  It was sent something. */
 const float *tw_shard_find_sent(const struct shard *s, const struct shard_worker *g,
 				uint64_t version);

@@ -68,25 +68,6 @@ void tw_shard_forget_all_sent(struct shard *s, struct shard_worker *g)
 
 /* --- answers -------------------------------------------------------------------------------- */
 
-/* The worker is told, whichever answer reaches it. */
-static uint32_t bad_flags(const struct shard_worker *g)
-{
-	return tw_shard_worker_is_bad(g) ? TW_FLAG_REFUSED | TW_FLAG_NUMBERS : 0;
-}
-
-static struct tw_msg *to_worker(struct shard *s, struct tw_context *ctx,
-				const struct shard_worker *g, enum tw_type type)
-{
-	struct tw_msg *m = tw_msg_to(ctx, g->addr, type);
-
-	if (!m)
-		return NULL;
-	m->h.view = s->fence.generation;
-	m->h.shard = m->h.from = s->index;
-	m->h.incarnation = g->incarnation;
-	return m;
-}
-
 /* What this worker is answered is what it will compute on: the view of an evaluation is not. */
 static void will_compute(struct shard *s, uint32_t slot)
 {
@@ -99,7 +80,7 @@ static struct tw_msg *answer(struct shard *s, struct tw_context *ctx, const stru
 			     enum tw_type type, uint64_t number)
 {
 	const struct tw_clocks *c = &s->clocks.seen;
-	struct tw_msg *m = to_worker(s, ctx, g, type);
+	struct tw_msg *m = tw_shard_to_worker(s, ctx, g, type);
 
 	if (m)
 		m->b.params = (struct tw_body_params){ .version = s->slice.version,
@@ -129,7 +110,7 @@ void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 	m = st == TW_OK ? answer(s, ctx, g, TW_PARAMS, number) : NULL;
 	if (m) {
 		will_compute(s, slot);
-		m->h.flags |= flags | bad_flags(g);
+		m->h.flags |= flags | tw_shard_worker_flags(g);
 		m->payload = tw_block_keep(a.wire);
 		m->h.payload = (uint32_t)a.wire->bytes;
 		s->slice.tally.down_slices++;
@@ -150,7 +131,7 @@ void tw_shard_answer_unchanged(struct shard *s, struct tw_context *ctx, uint32_t
 
 	if (!m)
 		return;
-	m->h.flags |= bad_flags(g);
+	m->h.flags |= tw_shard_worker_flags(g);
 	will_compute(s, slot);
 	tw_send(ctx, m);
 }
@@ -158,31 +139,15 @@ void tw_shard_answer_unchanged(struct shard *s, struct tw_context *ctx, uint32_t
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags)
 {
 	const struct shard_worker *g = tw_shard_worker(s, slot);
-	struct tw_msg *m = to_worker(s, ctx, g, TW_ACK);
+	struct tw_msg *m = tw_shard_to_worker(s, ctx, g, TW_ACK);
 
 	if (!m)
 		return;
-	m->h.flags = flags | bad_flags(g);
+	m->h.flags = flags | tw_shard_worker_flags(g);
 	m->b.ack.link = g->link;
 	m->b.ack.unapplied = g->unapplied;
 	m->b.ack.late = g->late;
 	m->b.ack.version = s->slice.version;
-	tw_send(ctx, m);
-}
-
-void tw_shard_stop(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t version)
-{
-	const struct shard_worker *g = tw_shard_worker(s, slot);
-	struct tw_msg *m = to_worker(s, ctx, g, TW_ACK);
-
-	if (!m)
-		return;
-	m->h.flags = TW_FLAG_STALE | bad_flags(g);
-	m->b.ack = (struct tw_body_ack){ .version = { .incarnation = s->slice.version.incarnation,
-						      .n = version },
-					 .link = g->link,
-					 .unapplied = g->unapplied,
-					 .late = g->late };
 	tw_send(ctx, m);
 }
 

@@ -62,6 +62,23 @@ void tw_shard_reads(struct shard *s, uint32_t slot)
 	s->readers.last = slot + 1;
 }
 
+/* What this worker read at `version` is too old: it may as well begin again. */
+static void stop(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t version)
+{
+	const struct shard_worker *g = tw_shard_worker(s, slot);
+	struct tw_msg *m = tw_shard_to_worker(s, ctx, g, TW_ACK);
+
+	if (!m)
+		return;
+	m->h.flags = TW_FLAG_STALE | tw_shard_worker_flags(g);
+	m->b.ack = (struct tw_body_ack){ .version = { .incarnation = s->slice.version.incarnation,
+						      .n = version },
+					 .link = g->link,
+					 .unapplied = g->unapplied,
+					 .late = g->late };
+	tw_send(ctx, m);
+}
+
 void tw_shard_stop_late(struct shard *s, struct tw_context *ctx)
 {
 	const uint64_t limit = limit_of(s);
@@ -73,6 +90,6 @@ void tw_shard_stop_late(struct shard *s, struct tw_context *ctx)
 		if (s->slice.version.n - version < limit)
 			return;
 		tw_shard_reads_no_more(s, slot);
-		tw_shard_stop(s, ctx, slot, version);
+		stop(s, ctx, slot, version);
 	}
 }
