@@ -33,8 +33,9 @@ def _pairs(dataset: Any) -> Tuple[Any, Any]:
         sample = dataset[k]
         if not isinstance(sample, (tuple, list)) or len(sample) != 2:
             raise JobError("data: a sample of the dataset is no pair of an input and a label")
-        xs.append(_array("an input", np.asarray(sample[0])[None] if not hasattr(sample[0], "detach") else sample[0][None])[0])
-        ys.append(sample[1].item() if hasattr(sample[1], "item") and getattr(sample[1], "ndim", 0) == 0 else np.asarray(sample[1]))
+        x, y = sample
+        xs.append(_array("an input", x[None] if hasattr(x, "detach") else np.asarray(x)[None])[0])
+        ys.append(y.item() if hasattr(y, "item") and getattr(y, "ndim", 0) == 0 else np.asarray(y))
     return np.stack(xs), np.asarray(ys)
 
 

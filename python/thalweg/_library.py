@@ -221,9 +221,11 @@ def program() -> str:
     """The program `thalweg`, for what runs in a process of its own."""
     if os.environ.get("TW_PROGRAM"):
         return os.environ["TW_PROGRAM"]
-    beside = Path(lib._name).resolve().parent  # the build directory, or <prefix>/lib
-    for path in (beside / "thalweg", beside.parent / "bin" / "thalweg", beside.parent.parent / "bin" / "thalweg",
-                 Path(sys.executable).parent / "thalweg"):
+    places = [Path(sys.executable).parent / "thalweg"]
+    if "/" in lib._name:
+        beside = Path(lib._name).resolve().parent  # the build directory, or <prefix>/lib
+        places = [beside / "thalweg", beside.parent / "bin" / "thalweg", beside.parent.parent / "bin" / "thalweg", *places]
+    for path in places:
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
     found: Optional[str] = shutil.which("thalweg")

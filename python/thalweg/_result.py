@@ -44,10 +44,11 @@ class Result:
         for name in ("loss", "accuracy"):
             if isinstance(j.get(name), (int, float)):
                 out.append((name, _number(float(j[name]))))
-        out.append(("work", f"{_number(j.get('epochs'))} epochs, {j.get('steps')} steps, {_number(j.get('updates'))} updates, "
-                    f"{j.get('samples')} samples"))
+        out.append(("work", f"{_number(j.get('epochs'))} epochs, {j.get('steps')} steps, {_number(j.get('updates'))} "
+                    f"updates, {j.get('samples')} samples"))
         if j.get("seconds") is not None:
-            out.append(("time", f"{_number(float(j['seconds']))} s, {_number(float(j.get('samples_per_second') or 0))} samples/s"))
+            rate = float(j.get("samples_per_second") or 0)
+            out.append(("time", f"{_number(float(j['seconds']))} s, {_number(rate)} samples/s"))
         staleness = j.get("staleness")
         if isinstance(staleness, Mapping) and staleness.get("mean") is not None:
             out.append(("staleness", f"mean {_number(staleness['mean'])}, max {_number(staleness.get('max'))}"))

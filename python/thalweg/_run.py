@@ -15,7 +15,7 @@ import weakref
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Union
 
 from . import _library as L
-from ._errors import Error, JobError, Rejected
+from ._errors import Error, JobError
 from ._job import Job, JobLike, Overrides
 from ._layout import Layout, layout_of, need_numpy, np, view
 from ._result import Result, html_of_run
@@ -548,4 +548,4 @@ def join(address: str, key: Optional[Path] = None, *, model: Any = None, paramet
     return Run(opener, layout, samples, tests, model, f"joined {address}", data)
 
 
-__all__ = ["Run", "Task", "local", "simulate", "join", "Rejected"]
+__all__ = ["Run", "Task", "local", "simulate", "join"]

@@ -16,7 +16,7 @@ from pathlib import Path as _Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _library as L
-from ._errors import Error, Interrupted, JobError, Rejected
+from ._errors import Interrupted, JobError, Rejected
 from ._job import Job, JobLike, Overrides, value_text
 from ._layout import Layout, read_safetensors, write_safetensors
 from ._result import Result
@@ -300,4 +300,4 @@ def _run(command: Sequence[str], quiet: bool) -> str:
     return out.rstrip("\n")
 
 
-__all__ = ["Comparison", "Error", "Master", "compare", "make_key", "serve"]
+__all__ = ["Comparison", "Master", "compare", "make_key", "serve"]

@@ -8,7 +8,6 @@ copied from where autograd left them to the library's vector, in one pass.
 from __future__ import annotations
 
 import collections
-import copy
 import hashlib
 import math
 import time
@@ -505,4 +504,4 @@ class _Source:
             self._pool = None
 
 
-__all__ = ["Bound", "Info", "Loader", "Optimizer", "copy"]
+__all__ = ["Bound", "Info", "Loader", "Optimizer"]

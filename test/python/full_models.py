@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from networks import Mlp, apart, problem, train
+from networks import apart, problem, train
 
 import thalweg as tw
 from thalweg._layout import read_safetensors
@@ -230,4 +230,4 @@ def test_parameters_stay_the_models():
             p.fill_(1.0)
     with tw.local("asgd", RATE, model=model, workers=2) as run:  # and it may be trained again
         train(run, model, x, y, batch_size=8)
-    assert isinstance(Mlp(), nn.Module) and np.isfinite(run.parameters).all()
+    assert np.isfinite(run.parameters).all()

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch models in every world: against plain PyTorch, and against Thalweg's own networks."""
-import os
-import tempfile
-
 import numpy as np
 import pytest
 import torch
@@ -117,4 +114,3 @@ def test_joined_over_tcp(name):
     with tw.local("ssgd", {"update.rate": 0.05}, model=model, workers=2, epochs=2) as run:
         train(run, model, x, y, batch_size=8)
     assert result.parameters_digest == run.result.parameters_digest
-    assert os.path.isdir(tempfile.gettempdir())
