@@ -124,10 +124,19 @@ struct tw_optimising {
 	bool backup;      /* the last portions are dealt to two workers */
 };
 
-/* One half of the update: near, at the worker, or far, where the parameters are. */
+/* Elements of the vector up to `to` whose rates are multiplied with the factor; a list of them, in
+ * order, goes to the last trainable element. */
+struct tw_rate_run {
+	size_t to;
+	float factor;
+};
+
+/* One half of the update: near, at the worker, or far, where the parameters are.  Its functions are
+ * in half.h. */
 struct tw_half {
 	const struct tw_rule *rule;
 	const void *options;
+	const struct tw_rate_run *layers; /* of the job's rule; NULL: 1 for all */
 };
 
 /* How vectors travel, and how often. */

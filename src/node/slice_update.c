@@ -6,6 +6,7 @@
  * tile by tile, so that a tile stays in cache from the first hook to the last.  The rules are in
  * slice_update.h. */
 #include "node/slice_update.h"
+#include "node/half.h"
 #include "vec/vec.h"
 
 #include <math.h>
@@ -21,6 +22,7 @@ struct update {
 	bool plain;         /* w - rate * share * g of one contribution, and nothing else */
 	float trims;        /* below 0: a mean by weight */
 	float rate, weight; /* weight: collected */
+	float factor;       /* of the rate, in this tile */
 	struct tw_block *next;
 };
 
@@ -63,6 +65,12 @@ static size_t tile_from(const struct update *u, size_t at, size_t end)
 	return to - at;
 }
 
+/* The same, as far as the rate has one factor, which is set. */
+static size_t tile_of_one_rate(const struct slice *s, struct update *u, size_t at, size_t end)
+{
+	return tw_half_run(&s->plan->far, s->from + at, tile_from(u, at, end), &u->factor);
+}
+
 /* The corrected mean gradient of contribution j at tile `at`, in scratch or in place. */
 static const float *corrected(struct slice *s, const struct update *u, uint32_t j, const float *w,
 			      size_t at, size_t n, float *scratch, float *decay)
@@ -85,7 +93,7 @@ static const float *corrected(struct slice *s, const struct update *u, uint32_t 
 	for (uint32_t i = 0; i < policy->arrays; i++)
 		k.array[i] = s->policy[i] + at;
 	k.count = s->history.corrections + j + 1;
-	k.rate_max = s->rate_max;
+	k.rate_max = s->rate_max * u->factor;
 	policy->correct(s->plan->staleness_options, &k);
 	if (policy->traits & TW_STALENESS_STATISTIC)
 		s->history.statistic += k.statistic;
@@ -233,7 +241,7 @@ static void apply(struct slice *s, const struct update *u, uint32_t j, const flo
 			      .out = tw_block_floats(u->next) + at,
 			      .g = g,
 			      .n = n,
-			      .rate = u->rate,
+			      .rate = u->rate * u->factor,
 			      .count = s->version.n + 1,
 			      .workers = p->crew.workers,
 			      .stream = streams(s, u) };
@@ -244,7 +252,7 @@ static void apply(struct slice *s, const struct update *u, uint32_t j, const flo
 		const struct slice_own *own = &s->own[u->c[j]->slot];
 
 		a.mine = tw_block_floats(own->array) + at;
-		a.before = own->before;
+		a.before = own->before * u->factor;
 	}
 	if (p->far.rule->traits & TW_RULE_OWN_DECAY)
 		a.decay = p->decay;
@@ -269,7 +277,7 @@ static void one_tile(struct slice *s, const struct update *u, size_t at, size_t 
 
 	if (u->plain) {
 		tw_vec_sgd_share(tw_block_floats(u->next) + at, w, values(u->c[0], at),
-				 share_of(u, u->c[0]->push.account.divide), u->rate, n,
+				 share_of(u, u->c[0]->push.account.divide), u->rate * u->factor, n,
 				 streams(s, u));
 		return;
 	}
@@ -380,7 +388,7 @@ static float update_rate(const struct slice *s, const struct update *u)
 /* One gradient, applied at once as it is by the plain rule, and nobody looks on. */
 static bool is_plain_update(const struct tw_plan *p, const struct tw_body_push *push)
 {
-	return (p->far.rule->traits & TW_RULE_PLAIN) &&
+	return (p->far.rule->traits & TW_RULE_PLAIN) && !p->far.layers &&
 	       !(p->gate->traits & (TW_GATE_ROUNDS | TW_GATE_COLLECTS | TW_GATE_LOCKFREE)) &&
 	       !p->staleness->correct && !p->staleness->observe && p->decay == 0.0f &&
 	       push->account.divide == 1.0f;
@@ -468,7 +476,7 @@ bool tw_slice_update_stage_part(struct slice *s, struct contribution *c)
 		return false;
 	u.next = next->w;
 	for (size_t at = p->from, n; at < end; at += n) {
-		n = tile_from(&u, at, end);
+		n = tile_of_one_rate(s, &u, at, end);
 		one_tile(s, &u, at, n);
 	}
 	next->values += end - p->from;
@@ -509,14 +517,14 @@ static void add_sparse(struct slice *s, const struct update *u)
 	t->up->add(t->up_options, c->coded, c->coded_bytes, -u->rate, out, s->trainable);
 }
 
-static void run_tiles(struct slice *s, const struct update *u)
+static void run_tiles(struct slice *s, struct update *u)
 {
 	s->history.statistic = 0;
 	if (u->c[0]->coded)
 		add_sparse(s, u);
 	else
 		for (size_t at = 0, n; at < s->trainable && !s->next.w; at += n) {
-			n = tile_from(u, at, s->trainable);
+			n = tile_of_one_rate(s, u, at, s->trainable);
 			one_tile(s, u, at, n);
 		}
 	update_buffers(s, u);

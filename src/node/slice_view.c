@@ -3,6 +3,7 @@
  *
  * Responsible for (3) and (4) of the rules in slice.h. */
 #include "node/slice.h"
+#include "node/half.h"
 #include "vec/vec.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@ bool tw_slice_shows_each(const struct slice *s)
 /* The rule's view, in a new block; `mine` is of the worker that will see it, or NULL. */
 static struct tw_block *make_view(struct slice *s, float *mine)
 {
-	const struct tw_rule *rule = s->plan->far.rule;
+	const struct tw_half *far = &s->plan->far;
 	struct tw_apply a = { .rate = tw_slice_rate(s),
 			      .count = s->version.n,
 			      .horizon = tw_plan_late(s->plan, s->index) };
@@ -36,9 +37,9 @@ static struct tw_block *make_view(struct slice *s, float *mine)
 		a.n = s->trainable - at < TW_TILE ? s->trainable - at : TW_TILE;
 		a.w = tw_block_floats(s->w) + at;
 		a.mine = mine ? mine + at : NULL;
-		for (uint32_t k = 0; k < rule->arrays; k++)
+		for (uint32_t k = 0; k < far->rule->arrays; k++)
 			a.array[k] = s->array[k] + at;
-		rule->view(s->plan->far.options, &a, tw_block_floats(b) + at);
+		tw_half_view(far, &a, s->from + at, tw_block_floats(b) + at);
 	}
 	tw_vec_copy(tw_block_floats(b) + s->trainable, tw_block_floats(s->w) + s->trainable,
 		    s->all - s->trainable);

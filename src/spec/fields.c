@@ -208,6 +208,10 @@ const struct tw_option tw_update_rows[] = {
 		  "what a gradient does to the parameters; see the rules"),
 	TW_OPTION_AS(U, schedule.rate, "rate", TW_F64, "0.1", NULL, 0, 1e6,
 		     "the learning rate (default: that of the rule, see the rules; of sgd 0.1)"),
+	TW_OPTION(U, layers, TW_WORDS, "[]", NULL, 0, 0,
+		  "layers whose rate is another, as factors of update.rate: [0-7=0.1, 9=2]; layers "
+		  "are named as in model.freeze, and weight decay follows the rate",
+		  .example = "[0-7=0.1]"),
 	TW_OPTION(U, decay, TW_F64, "0", NULL, 0, 1e6, "weight decay; 0: none", .example = "1e-4"),
 	TW_OPTION(U, clip, TW_F64, "0", "norm", 0, LARGE,
 		  "maximum norm of a gradient; workers clip longer ones; 0: no clipping",

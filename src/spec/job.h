@@ -107,6 +107,7 @@ struct tw_job_train {
 struct tw_job_update {
 	const char *rule;
 	double decay, clip, global_clip;
+	const char *layers;          /* "[0-7=0.1]": factors of the rate */
 	struct tw_schedule schedule; /* `epochs` is the length of the run, from train: */
 };
 

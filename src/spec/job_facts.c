@@ -7,6 +7,8 @@
 #include "spec/field.h"
 #include "strategy/outer.h"
 
+#include <string.h>
+
 enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_sim_options *s = &job->sim;
@@ -19,6 +21,7 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		{ "in-processes", tw_world_has_processes(job->world) }, /* share no memory */
 		{ "network", job->model == TW_MODEL_NETWORK },
 		{ "weights-file", job->model == TW_MODEL_NETWORK && *job->network.weights },
+		{ "layer-rates", strspn(job->update.layers, "[], ") < strlen(job->update.layers) },
 		{ "partial-weights", job->model == TW_MODEL_NETWORK && job->network.partial },
 		{ "outside-model", external }, /* a program that links the library computes it */
 		{ "uncuttable", external || job->model == TW_MODEL_FUNCTION },

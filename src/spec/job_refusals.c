@@ -13,6 +13,10 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	  "says what is taken of a file of weights, and there is none; give model.weights, or "
 	  "leave "
 	  "this out" },
+	{ "layer-rates !network", "update.layers", NULL,
+	  "names layers of a network, and this model has none; leave this out" },
+	{ "layer-rates steps-outside", "update.layers", NULL,
+	  "whoever computes takes the steps, too, with rates of its own; leave this out" },
 	{ NULL },
 };
 

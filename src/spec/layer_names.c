@@ -146,3 +146,90 @@ enum tw_status tw_job_freeze(const struct tw_job *job, struct tw_graph *g, struc
 				     nearest(g, ""));
 	return st;
 }
+
+/* --- rates --- */
+
+#define FORM "needs LAYERS=FACTOR, such as 0-7=0.1, where the rate is a tenth of update.rate"
+
+/* One word of update.layers, "0-7=0.1", as a factor for each node. */
+static enum tw_status take_factor(const struct tw_job *job, const struct tw_graph *g,
+				  const char *word, float *factor, bool *node, struct tw_error *why)
+{
+	const char *path = "update.layers", *sign = strchr(word, '=');
+	char layers[WORD], *end = NULL;
+	enum tw_status st;
+	double value;
+
+	if (!sign || sign == word)
+		return tw_job_refuse(job, why, path, "'%s': " FORM, word);
+	value = strtod(sign + 1, &end);
+	if (end == sign + 1 || *end || !(value >= 0 && value <= 1e6))
+		return tw_job_refuse(job, why, path,
+				     "'%s': %s is no factor from 0 to 1000000; it " FORM, word,
+				     sign + 1);
+	snprintf(layers, sizeof layers, "%.*s", (int)(sign - word), word);
+	memset(node, 0, g->nodes * sizeof *node);
+	st = tw_job_match_layers(job, g, path, layers, node, why);
+	for (uint32_t k = 1; st == TW_OK && k < g->nodes; k++) {
+		if (!node[k])
+			continue;
+		if (g->node[k].frozen)
+			return tw_job_refuse(job, why, path,
+					     "layer %s is frozen (model.freeze) and has no rate; "
+					     "leave it out here or there",
+					     g->node[k].name);
+		if (factor[k] >= 0)
+			return tw_job_refuse(job, why, path, "layer %s is named twice",
+					     g->node[k].name);
+		factor[k] = (float)value;
+	}
+	return st;
+}
+
+static enum tw_status take_factors(const struct tw_job *job, const struct tw_graph *g,
+				   float *factor, bool *node, struct tw_error *why)
+{
+	const char *list = job->update.layers;
+	enum tw_status st = TW_OK;
+
+	for (uint32_t k = 0; k < g->nodes; k++)
+		factor[k] = -1;
+	for (list += strspn(list, "[], "); *list && st == TW_OK; list += strspn(list, "[], ")) {
+		const size_t n = strcspn(list, "[], ");
+		char word[WORD];
+
+		snprintf(word, sizeof word, "%.*s", (int)n, list);
+		st = take_factor(job, g, word, factor, node, why);
+		list += n;
+	}
+	return st;
+}
+
+enum tw_status tw_job_layer_rates(struct tw_job *job, const struct tw_graph *g,
+				  const struct tw_rate_run **out, struct tw_error *why)
+{
+	struct tw_rate_run *run = tw_arena_get(&job->arena, (g->tensors + 1) * sizeof *run);
+	float *factor = tw_arena_get(&job->arena, g->nodes * sizeof *factor);
+	bool *node = tw_arena_get(&job->arena, g->nodes * sizeof *node);
+	size_t runs = 0;
+	enum tw_status st;
+
+	*out = NULL;
+	if (!run || !factor || !node)
+		return tw_fail(why, TW_NO_MEMORY, "%s: no memory for the rates of layers",
+			       job->file);
+	st = take_factors(job, g, factor, node, why);
+	for (uint32_t t = 0; st == TW_OK && t < g->tensors; t++) {
+		const struct tw_graph_tensor *one = &g->tensor[t];
+		const float f = factor[one->node] >= 0 ? factor[one->node] : 1;
+
+		if (one->form.buffer || one->frozen)
+			continue;
+		if (!runs || run[runs - 1].factor != f)
+			run[runs++].factor = f;
+		run[runs - 1].to = one->from + one->n;
+	}
+	if (st == TW_OK && (runs > 1 || (runs && run[0].factor != 1)))
+		*out = run;
+	return st;
+}

@@ -14,6 +14,9 @@ struct tw_graph;
 enum tw_status tw_job_match_layers(const struct tw_job *job, const struct tw_graph *g,
 				   const char *path, const char *list, bool *node,
 				   struct tw_error *why);
+/* The factors of update.layers as runs of the vector, in the job's memory; NULL: none. */
+enum tw_status tw_job_layer_rates(struct tw_job *job, const struct tw_graph *g,
+				  const struct tw_rate_run **out, struct tw_error *why);
 /* Freeze what model.freeze names. */
 enum tw_status tw_job_freeze(const struct tw_job *job, struct tw_graph *g, struct tw_error *why);
 

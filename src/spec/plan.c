@@ -3,6 +3,7 @@
  *
  * Limits are positions of samples wherever that is possible, so that a run ends by what it dealt
  * and not by who was quick. */
+#include "spec/layer_names.h"
 #include "spec/field.h"
 #include "spec/optimiser.h"
 #include "spec/refuse.h"
@@ -788,6 +789,14 @@ static void spread_shards(struct tw_job *job)
 	job->plan.crew.servers = job->cluster.servers;
 }
 
+/* Rates of layers belong to the half that has the job's rule. */
+static enum tw_status find_rates(struct tw_job *job, const struct tw_graph *g, struct tw_error *why)
+{
+	struct tw_half *half = job->plan.near.rule ? &job->plan.near : &job->plan.far;
+
+	return g ? tw_job_layer_rates(job, g, &half->layers, why) : TW_OK;
+}
+
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why)
 {
@@ -800,6 +809,8 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	p->problem.samples = engine->samples;
 	p->problem.tests = engine->tests;
 	p->problem.constants = engine->constants;
+	if (find_rates(job, tw_network_graph(engine), why) != TW_OK)
+		return why->status;
 	if (job->data.from) {
 		enum tw_status st;
 

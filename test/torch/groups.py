@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen layers against PyTorch: requires_grad = False on the same tensors.
+"""Frozen layers and rates of layers against PyTorch: requires_grad = False on the same tensors, and
+groups of parameters with the same rates.
 
     TW_BUILD=build /usr/bin/python3 test/torch/groups.py
 
@@ -100,7 +101,8 @@ def compare(what, ours, theirs, first, groups):
             if not np.array_equal(value, first[name]):
                 raise Failed(f"{what}: {name} is frozen and has changed")
             continue
-        if name != "0.bias" and np.array_equal(value, first[name]):  # batchnorm takes that away
+        # normalisation takes away what the biases before it add
+        if name not in ("0.bias", "4.bias") and np.array_equal(value, first[name]):
             raise Failed(f"{what}: {name} has not changed")
         worst = max(worst, float(np.abs(value - theirs[name]).max()))
     if worst > LIMIT:
@@ -116,6 +118,14 @@ CASES = [
     ("[4, 9]", "", "ssgd", lambda k: None if k in (4, 9) else {}),
     ("[1, 5, 11]", "", "ring", lambda k: None if k in (1, 5, 11) else {}),
     ("[8]", "", "local-sgd", lambda k: None if k == 8 else {}),
+    ("[]", ", layers: [0-4=0.1, 11=3]", "ssgd",
+     lambda k: {"lr": RATE * (0.1 if k < 5 else 3 if k == 11 else 1)}),
+    ("[0, 1]", ", decay: 0.02, layers: [4-5=0.25, 9=2]", "asgd",
+     lambda k: None if k < 2 else {"lr": RATE * (0.25 if k in (4, 5) else 2 if k == 9 else 1),
+                                   "weight_decay": 0.02}),
+    ("[]", ", layers: [8=0.5]", "local-sgd", lambda k: {"lr": RATE * (0.5 if k == 8 else 1)}),
+    ("[9]", ", layers: [8=0.5]", "ring",
+     lambda k: None if k == 9 else {"lr": RATE * (0.5 if k == 8 else 1)}),
 ]
 
 

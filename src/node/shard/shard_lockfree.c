@@ -5,6 +5,7 @@
  * What a worker says is handed on to the shard itself as a message that is RELAYED, with the
  * worker's address as its tail, and APPLIED where its push is in the parameters already. */
 #include "node/shard/shard.h"
+#include "node/half.h"
 #include "vec/vec.h"
 
 #include <math.h>
@@ -42,8 +43,12 @@ static void add_gradient(struct shard *s, const struct tw_msg *m)
 	const float *g = (const float *)tw_msg_payload(m);
 	const float rate = b->rate; /* that it was told: what is applied is counted elsewhere */
 	_Atomic uint32_t *w = (_Atomic uint32_t *)p->w->data;
+	float factor;
 
-	add_shared(w, g, -rate / b->account.divide, p->trainable);
+	for (size_t at = 0, n; at < p->trainable; at += n) {
+		n = tw_half_run(&s->plan->far, p->from + at, p->trainable - at, &factor);
+		add_shared(w + at, g + at, -rate * factor / b->account.divide, n);
+	}
 	add_shared(w + p->trainable, g + p->trainable,
 		   1.0f / (b->account.divide * (float)(s->plan->crew.workers)),
 		   p->n - p->trainable);

@@ -14,6 +14,7 @@
  *      copy is pushed the next time.  After a drained checkpoint everything but the last part was
  *      merged already: only `base` is taken from the views. */
 #include "node/worker/worker.h"
+#include "node/half.h"
 #include "vec/vec.h"
 
 #include <math.h>
@@ -54,7 +55,7 @@ void tw_kept_add_update(struct worker *w, const float *g)
 					    .rate = tw_plan_rate(w->plan, h->base.applied + own) };
 
 		if (tw_vec_finite(g + r->from, r->n)) /* else the shard refuses it */
-			far->rule->apply(far->options, &a);
+			tw_half_apply(far, &a, r->from);
 	}
 }
 
@@ -82,8 +83,9 @@ static void show_own(struct worker *w)
 		return;
 	for (uint32_t s = 0; s < w->exchange.holders; s++) {
 		const struct tw_apply a = own_range(w, s);
+		const size_t from = w->exchange.holder[s].range.from;
 
-		own.rule->view(own.options, &a, k->shown + w->exchange.holder[s].range.from);
+		tw_half_view(&own, &a, from, k->shown + from);
 	}
 	tw_vec_copy(k->shown + n, k->parameters + n, tw_worker_total(w) - n);
 }
@@ -256,7 +258,7 @@ bool tw_kept_own_step(struct worker *w, float *g)
 		a.count = k->count;
 		a.workers = p->crew.workers;
 		a.decay = decays ? p->decay : 0.0f;
-		own.rule->apply(own.options, &a);
+		tw_half_apply(&own, &a, w->exchange.holder[s].range.from);
 	}
 	step_buffers(w, own.rule, g);
 	show_own(w);

@@ -8,6 +8,7 @@
  *  (3) borders may be others than those of the part: arrays are over the whole vector, and rates
  *      say from which parameter on they hold. */
 #include "node/checkpoint_part.h"
+#include "node/half.h"
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -88,7 +89,7 @@ void tw_kept_prepare(struct worker *w, float *g)
 
 		if (!tw_vec_finite(g + from, h->range.n))
 			continue;
-		near->rule->prepare(near->options, &half);
+		tw_half_prepare(near, &half, from);
 		w->shard[k].rate = half.rate;
 	}
 }
