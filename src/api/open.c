@@ -2,6 +2,7 @@
 /* open.c - a job of the public header: opened, checked, closed, and its tensors. */
 #include "api/handle.h"
 #include "base/isa.h"
+#include "run/rate_test.h"
 #include "run/open_engine.h"
 
 #include <inttypes.h>
@@ -181,6 +182,8 @@ static enum tw_status open_engine(struct thalweg_job *h, const struct thalweg_en
 		st = tw_job_open_engine(h->job, h->heap, &h->engine, why);
 	if ((own || engine) && st == TW_OK)
 		tw_job_divide(h->job, h->engine);
+	if (st == TW_OK)
+		st = tw_job_find_rate(h->job, h->engine, &h->log, why);
 	if (st == TW_OK)
 		st = tw_job_finish_plan(h->job, h->engine, why);
 	if (st == TW_OK && lay_out(h) != TW_OK)

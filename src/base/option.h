@@ -46,6 +46,8 @@ struct tw_option {
 	const char *const *choices; /* TW_CHOICE: names, NULL at the end */
 	size_t offset;
 	enum tw_option_type type;
+	const char
+		*unset; /* TW_F64: a word that may stand in the place of a number: NAN; NULL none */
 	double min, max; /* inclusive; min == max == 0: any (numbers must still be finite) */
 	/* A value that people use, for help; NULL: the default is one.  A number or a list whose
 	 * default is an end of its range ("0: none") must have one. */

@@ -12,6 +12,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/run_job.h"
+#include "run/rate_test.h"
 #include "spec/oversubscription.h"
 #include "run/join.h"
 
@@ -287,6 +288,8 @@ enum tw_status tw_local_run(const struct tw_call *call, struct tw_job *job, cons
 	struct tw_tcp_setup net;
 	enum tw_status status = check_crowd(&l, why);
 
+	if (status == TW_OK)
+		status = tw_job_settle_rate(job, call->log, why);
 	if (status == TW_OK)
 		status = start(&l, why);
 

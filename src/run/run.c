@@ -9,6 +9,7 @@
 #include "spec/field.h"
 #include "run/placement.h"
 #include "checkpoint/last_good_checkpoint.h"
+#include "run/rate_test.h"
 #include "run/result.h"
 #include "run/transfer.h"
 #include "checkpoint/checkpoint_directory.h"
@@ -821,6 +822,9 @@ enum tw_status tw_run(const struct tw_run_request *request, struct tw_job *job, 
 	if (status == TW_OK && !engine)
 		status = tw_job_open_engine(job, &tw_heap_system, &engine, why);
 	if (status == TW_OK)
+		status = tw_job_find_rate_in(job, engine, request->again ? NULL : request->dir,
+					     request->log, why);
+	if (status == TW_OK)
 		status = tw_job_finish_plan(job, engine, why);
 	if (status == TW_OK)
 		status = check_memory(request, job, engine, why);
@@ -849,6 +853,8 @@ enum tw_status tw_run_check(struct tw_job *job, struct tw_error *why)
 	enum tw_status status;
 
 	status = tw_job_open_engine(job, &tw_heap_system, &engine, why);
+	if (status == TW_OK)
+		status = tw_job_find_rate(job, engine, NULL, why);
 	if (status == TW_OK)
 		status = tw_job_finish_plan(job, engine, why);
 	if (engine)

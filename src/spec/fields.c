@@ -206,8 +206,11 @@ static enum tw_status clip_of_sum(void *base, uint32_t workers, struct tw_error 
 const struct tw_option tw_update_rows[] = {
 	TW_OPTION(U, rule, TW_TEXT, "sgd", NULL, 0, 0,
 		  "what a gradient does to the parameters; see the rules"),
-	TW_OPTION_AS(U, schedule.rate, "rate", TW_F64, "0.1", NULL, 0, 1e6,
-		     "the learning rate (default: that of the rule, see the rules; of sgd 0.1)"),
+	TW_OPTION_AS(
+		U, schedule.rate, "rate", TW_F64, "0.1", NULL, 0, 1e6,
+		"the learning rate (default: that of the rule, see the rules; of sgd 0.1); auto: "
+		"the best of at most 7 rates in 32 steps each on the first batches",
+		.unset = "auto"),
 	TW_OPTION(U, layers, TW_WORDS, "[]", NULL, 0, 0,
 		  "layers whose rate is another, as factors of update.rate: [0-7=0.1, 9=2]; layers "
 		  "are named as in model.freeze, and weight decay follows the rate",
@@ -627,9 +630,12 @@ bool tw_job_given(const struct tw_job *job, const char *path)
 	return f && f->from && f->from->origin != TW_FROM_PRESET;
 }
 
-static bool may_be_none(const struct tw_option *row)
+/* The word for a number that is not there; NULL: there must be one. */
+static const char *word_of(const struct tw_option *row)
 {
-	return row->type == TW_F64 && row->standard && strcmp(row->standard, "none") == 0;
+	if (row->type == TW_F64 && row->standard && strcmp(row->standard, "none") == 0)
+		return row->standard;
+	return row->unset;
 }
 
 void tw_field_accepts(const struct tw_option *row, char *out, size_t room)
@@ -638,8 +644,8 @@ void tw_field_accepts(const struct tw_option *row, char *out, size_t room)
 
 	tw_option_accepts(row, out, room);
 	n = strlen(out);
-	if (may_be_none(row))
-		snprintf(out + n, room - n, " or none");
+	if (word_of(row))
+		snprintf(out + n, room - n, " or %s", word_of(row));
 }
 
 enum tw_status tw_field_set(const struct tw_option *row, void *base, const char *text,
@@ -650,7 +656,7 @@ enum tw_status tw_field_set(const struct tw_option *row, void *base, const char 
 	const char *reason = said.text;
 	enum tw_status st;
 
-	if (may_be_none(row) && strcmp(text, "none") == 0) {
+	if (word_of(row) && strcmp(text, word_of(row)) == 0) {
 		*(double *)((char *)base + row->offset) = (double)NAN;
 		return TW_OK;
 	}
@@ -659,7 +665,8 @@ enum tw_status tw_field_set(const struct tw_option *row, void *base, const char 
 		return TW_OK;
 	if (strncmp(reason, row->name, n) == 0 && strncmp(reason + n, ": ", 2) == 0)
 		reason += n + 2;
-	return tw_fail(why, st, "%s%s", reason, may_be_none(row) ? ", or none" : "");
+	return tw_fail(why, st, "%s%s%s", reason, word_of(row) ? ", or " : "",
+		       word_of(row) ? word_of(row) : "");
 }
 
 const char *tw_field_text(const struct tw_option *row, const void *base, struct tw_arena *keep)
@@ -669,8 +676,8 @@ const char *tw_field_text(const struct tw_option *row, const void *base, struct 
 	const size_t room = list ? ((const struct tw_f64s *)at)->count * 32 + 3 : 300;
 	char *text;
 
-	if (may_be_none(row) && isnan(*(const double *)at))
-		return "none";
+	if (word_of(row) && isnan(*(const double *)at))
+		return word_of(row);
 	text = tw_arena_get(keep, room);
 	if (text)
 		tw_option_text(row, base, text, room);

@@ -7,6 +7,7 @@
 #include "spec/field.h"
 #include "strategy/outer.h"
 
+#include <math.h>
 #include <string.h>
 
 enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
@@ -21,6 +22,8 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		{ "in-processes", tw_world_has_processes(job->world) }, /* share no memory */
 		{ "network", job->model == TW_MODEL_NETWORK },
 		{ "weights-file", job->model == TW_MODEL_NETWORK && *job->network.weights },
+		{ "external", external },
+		{ "auto-rate", isnan(job->update.schedule.rate) },
 		{ "layer-rates", strspn(job->update.layers, "[], ") < strlen(job->update.layers) },
 		{ "partial-weights", job->model == TW_MODEL_NETWORK && job->network.partial },
 		{ "outside-model", external }, /* a program that links the library computes it */

@@ -13,6 +13,9 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	  "says what is taken of a file of weights, and there is none; give model.weights, or "
 	  "leave "
 	  "this out" },
+	{ "auto-rate external", "update.rate", NULL,
+	  "rates are tried before a run, and whoever computes this model is asked for gradients "
+	  "only in a run; give a number" },
 	{ "layer-rates !network", "update.layers", NULL,
 	  "names layers of a network, and this model has none; leave this out" },
 	{ "layer-rates steps-outside", "update.layers", NULL,

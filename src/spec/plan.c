@@ -809,6 +809,8 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	p->problem.samples = engine->samples;
 	p->problem.tests = engine->tests;
 	p->problem.constants = engine->constants;
+	if (isnan(p->schedule.rate)) /* only looked at: whoever trains has found one */
+		p->schedule.rate = tw_plan_update(p)->rule->rate.standard;
 	if (find_rates(job, tw_network_graph(engine), why) != TW_OK)
 		return why->status;
 	if (job->data.from) {
