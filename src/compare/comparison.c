@@ -2,6 +2,7 @@
 /* comparison.c - reads what is asked for: job files, the section compare, and flags. */
 #include "compare/comparison_inner.h"
 
+#include "spec/field.h"
 #include "base/isa.h"
 
 #include <errno.h>
@@ -271,6 +272,37 @@ static enum tw_status check_axes(struct tw_compare_reading *r)
 	return TW_OK;
 }
 
+/* A run for each fold takes the place of a run for each seed. */
+static enum tw_status settle_folds(struct tw_compare_reading *r)
+{
+	struct tw_comparison *c = r->c;
+	const struct tw_job *base = r->file[r->owner].base;
+
+	if (!c->options.folds)
+		return TW_OK;
+	if (c->options.folds < 2)
+		return tw_job_refuse(base, r->why, "compare.folds",
+				     "one fold leaves nothing to train on; use 2 or more");
+	if (tw_job_given(base, "compare.seeds"))
+		return tw_job_refuse(base, r->why, "compare.folds",
+				     "every fold is a run, so seeds say nothing; leave one of the "
+				     "two out");
+	if (c->tunes)
+		return tw_job_refuse(base, r->why, "compare.folds",
+				     "values would be chosen on samples that folds are scored on; "
+				     "tune first, or leave folds out");
+	if (!base->data.from)
+		return tw_job_refuse(base, r->why, "compare.folds",
+				     "the model generates its samples, so there are none to hold "
+				     "out; use seeds");
+	if (*base->data.set.fold)
+		return tw_job_refuse(base, r->why, "compare.folds",
+				     "the job names a fold itself (data.fold); leave one of the "
+				     "two out");
+	c->options.seeds = c->options.folds;
+	return TW_OK;
+}
+
 /* --- all of it --- */
 
 /* Cells are kept for the program that made them. */
@@ -323,6 +355,8 @@ static enum tw_status read_all(struct tw_compare_reading *r)
 			       &c->tunes);
 	for (size_t k = 0; k < c->tunes && st == TW_OK; k++)
 		st = tw_compare_settle_grid(r, &c->tune[k]);
+	if (st == TW_OK)
+		st = settle_folds(r);
 	if (st == TW_OK)
 		st = check_axes(r);
 	c->combinations = 1;

@@ -146,6 +146,10 @@ static enum tw_status changes_of(struct tw_compare_reading *r, const struct tw_j
 	}
 	snprintf(text, sizeof text, "%llu", (unsigned long long)cell->seed);
 	st = change(r, c, "train.seed", text);
+	snprintf(text, sizeof text, "%llu/%u",
+		 (unsigned long long)(cell->seed - base->train.seed + 1), k->options.folds);
+	if (st == TW_OK && k->options.folds)
+		st = change(r, c, "data.fold", text);
 	snprintf(text, sizeof text, "%.6g", apart);
 	if (st == TW_OK && apart > 0)
 		st = change(r, c, "train.evaluate", text);

@@ -115,7 +115,8 @@ static void say_best(json_t *list, const json_t *report, const json_t *best)
 	char mean[80], spread[40] = "", aim[60];
 
 	if (!isnan(deviation))
-		snprintf(spread, sizeof spread, " over %zu seeds", tw_count_at(s, "n"));
+		snprintf(spread, sizeof spread, " over %zu %s", tw_count_at(s, "n"),
+			 tw_report_many(report));
 	target_text(report, aim, sizeof aim);
 	tw_spread_text(m->unit, tw_real_at(s, "mean"), deviation, false, mean, sizeof mean);
 	if (json_is_true(json_object_get(report, "resolved")))
@@ -231,8 +232,9 @@ static void say_baseline(json_t *list, const json_t *report, const json_t *best)
 	if (interval)
 		amount(m, a, strcmp(verdict, "not resolved") != 0, by, sizeof by);
 	if (strcmp(verdict, "not resolved") == 0)
-		say(list, "Against one worker, %s is not resolved with %zu seeds (%s).", label,
-		    tw_count_at(report, "seeds"), interval ? by : tw_text_at(a, "reason"));
+		say(list, "Against one worker, %s is not resolved with %zu %s (%s).", label,
+		    tw_count_at(report, "seeds"), tw_report_many(report),
+		    interval ? by : tw_text_at(a, "reason"));
 	else
 		say(list, "Against one worker, %s is %s%s%s.", label, verdict,
 		    interval ? " by " : ", all of whose runs diverged or missed the target", by);
@@ -250,6 +252,27 @@ static void say_no_best(json_t *list, const json_t *report)
 		    measure_of(report)->title);
 }
 
+/* How good each row is on samples that it has not seen: the interval of the mean over folds. */
+static void say_folds(json_t *list, const json_t *report)
+{
+	const struct tw_measure_kind *m = measure_of(report);
+	const json_t *row;
+	size_t k;
+
+	json_array_foreach(json_object_get(report, "rows"), k, row)
+	{
+		const json_t *s = json_object_get(json_object_get(row, "summary"), m->name);
+		char text[80];
+
+		if (!tw_count_at(report, "folds") || isnan(tw_real_at(s, "half")))
+			continue;
+		tw_spread_text(m->unit, tw_real_at(s, "mean"), tw_real_at(s, "half"), false, text,
+			       sizeof text);
+		say(list, "%s: %s %s, the 95 %% interval of the mean over folds.",
+		    tw_text_at(row, "label"), m->title, text);
+	}
+}
+
 json_t *tw_findings(const json_t *report)
 {
 	const json_t *best = row_called(report, tw_text_at(report, "best"));
@@ -263,8 +286,10 @@ json_t *tw_findings(const json_t *report)
 		return list;
 	}
 	say_best(list, report, best);
+	say_folds(list, report);
 	if (gather(report, open_, names, sizeof names))
-		say(list, "Not resolved from it with %zu seeds: %s.", seeds, names);
+		say(list, "Not resolved from it with %zu %s: %s.", seeds, tw_report_many(report),
+		    names);
 	if (gather(report, by_amount, names, sizeof names))
 		say(list, "Worse, with 95 %% confidence: %s.", names);
 	if (gather(report, lost, names, sizeof names))

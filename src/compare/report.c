@@ -58,6 +58,13 @@ static void values_of(const struct tw_compare_run *run, size_t n, enum tw_measur
 		out[k] = run[k].value[m];
 }
 
+/* Half of the 95 % interval of the mean; NAN: fewer than two values. */
+static double half_of(const struct tw_summary *s)
+{
+	return s->n < 2 ? (double)NAN
+			: tw_student_quantile(0.95, s->n - 1) * s->deviation / sqrt((double)s->n);
+}
+
 static json_t *summaries(const struct tw_compare_run *run, size_t n, double *room)
 {
 	json_t *o = json_object();
@@ -68,9 +75,10 @@ static json_t *summaries(const struct tw_compare_run *run, size_t n, double *roo
 		values_of(run, n, (enum tw_measure)k, room);
 		s = tw_summarise(room, n);
 		tw_json_set(o, tw_measure_kinds[k].name,
-			    json_pack("{s:o, s:o, s:o}", "n", tw_json_count(s.n), "mean",
+			    json_pack("{s:o, s:o, s:o, s:o}", "n", tw_json_count(s.n), "mean",
 				      tw_json_number(s.mean), "deviation",
-				      tw_json_number(s.deviation)));
+				      tw_json_number(s.deviation), "half",
+				      tw_json_number(half_of(&s))));
 	}
 	return o;
 }
@@ -444,6 +452,7 @@ static void heading(const struct tw_compare_runs *r, json_t *o)
 	tw_json_set(o, "world", json_string(tw_compare_worlds[c->world]));
 	tw_json_set(o, "isa", json_string(c->isa));
 	tw_json_set(o, "seeds", tw_json_count(c->options.seeds));
+	tw_json_set(o, "folds", tw_json_count(c->options.folds));
 	tw_json_set(o, "tune_seeds", tw_json_count(r->tuning ? c->options.tune_seeds : 0));
 	tw_json_set(o, "measure", json_string(tw_measure_kinds[tw_measure_of(c->measure)].name));
 	tw_json_set(o, "measures", measures());

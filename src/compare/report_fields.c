@@ -26,3 +26,13 @@ enum tw_measure tw_report_measure(const json_t *report)
 		k++;
 	return (enum tw_measure)k;
 }
+
+const char *tw_report_many(const json_t *report)
+{
+	return tw_count_at(report, "folds") ? "folds" : "seeds";
+}
+
+const char *tw_report_one(const json_t *report)
+{
+	return tw_count_at(report, "folds") ? "fold" : "seed";
+}

@@ -11,4 +11,8 @@ const json_t *tw_report_row(const json_t *report, size_t rank);
 /* The measure that rows are ranked by. */
 enum tw_measure tw_report_measure(const json_t *report);
 
+/* What the runs of a row differ by: "seeds" or "folds"; one of them. */
+const char *tw_report_many(const json_t *report);
+const char *tw_report_one(const json_t *report);
+
 #endif

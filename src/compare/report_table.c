@@ -402,11 +402,9 @@ static void legend(const json_t *report, FILE *out)
 		open |= strcmp(tw_text_at(a, "verdict"), "not resolved") == 0;
 		few |= valued && valued < seeds;
 	}
-	snprintf(text, sizeof text, "%s%s%s",
-		 open ? "? is not resolved with these seeds: the interval contains 0, or there is "
-			"none."
-		      : "",
-		 open && few ? " " : "",
+	snprintf(text, sizeof text, "%s%s%s%s%s", open ? "? is not resolved with these " : "",
+		 open ? tw_report_many(report) : "",
+		 open ? ": the interval contains 0, or there is none." : "", open && few ? " " : "",
 		 few ? "(2/3) is a mean over 2 of 3 runs: the others diverged, failed or did not "
 		       "reach the target."
 		     : "");
@@ -417,6 +415,7 @@ static void legend(const json_t *report, FILE *out)
 void tw_report_table(const json_t *report, FILE *out)
 {
 	const bool sim = strcmp(tw_text_at(report, "world"), "sim") == 0;
+	char about[300];
 	const json_t *text;
 	size_t k;
 
@@ -425,14 +424,12 @@ void tw_report_table(const json_t *report, FILE *out)
 	fputc('\n', out);
 	main_table(report, out);
 	fprintf(out, "\n");
-	paragraph(
-		out, "",
-		sim ? "Times and samples per second are virtual, without the tail of a run. "
-		      "\xc2\xb1 is the standard deviation over seeds; differences are means of "
-		      "pairs of the same seed with their 95 % interval."
-		    : "Samples per second are without the tail of a run. \xc2\xb1 is the standard "
-		      "deviation over seeds; differences are means of pairs of the same seed "
-		      "with their 95 % interval.");
+	snprintf(about, sizeof about,
+		 "%s without the tail of a run. \xc2\xb1 is the standard deviation over %s; "
+		 "differences are means of pairs of the same %s with their 95 %% interval.",
+		 sim ? "Times and samples per second are virtual," : "Samples per second are",
+		 tw_report_many(report), tw_report_one(report));
+	paragraph(out, "", about);
 	legend(report, out);
 	tuning_table(report, out);
 	cost(report, out);

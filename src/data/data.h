@@ -20,7 +20,8 @@ struct tw_data_options {
 	uint32_t normalise;
 	uint32_t normalise_targets; /* 0: none; 1: mean 0, deviation 1 over the training set */
 	uint32_t class_weights;     /* 1: rare classes weigh as much as frequent ones */
-	double test; /* share held out as test set, for sources that have none (default 0.2) */
+	double test;      /* share held out as test set, for sources that have none (default 0.2) */
+	const char *fold; /* "2/5": the second of five folds is the test set; "": a share is */
 	double validation; /* share of the training set held out */
 	uint32_t evaluate; /* enum tw_data_set: the set evaluated during training */
 	uint32_t shift;    /* augmentation: images shift by up to this many pixels each way */

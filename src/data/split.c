@@ -3,12 +3,16 @@
  *
  * The first places of the permutation are the test set, the next the validation set, the next the
  * training set; who is left (with `samples`) is dropped.  Within each set the source's order
- * stays, and only what is held out is copied. */
+ * stays, and only what is held out is copied.
+ *
+ * With folds the places are turned, so that those of the fold come first: every place is in one
+ * fold, and what follows it is validation and training as ever. */
 #include "data/split.h"
 #include "data/data_memory.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +23,59 @@ static uint64_t share_of(double share, uint64_t n)
 	const double k = floor(share * (double)n + 0.5);
 
 	return share <= 0 ? 0 : k < 1 ? 1 : (uint64_t)k;
+}
+
+/* Fold `at` (from 0) of `of`; of 0: a share is held out. */
+struct fold {
+	uint32_t at, of;
+};
+
+static enum tw_status read_fold(const struct tw_data *d, const struct tw_data_options *o,
+				bool splits, struct fold *out, struct tw_error *why)
+{
+	const char *text = o->fold ? o->fold : "";
+	unsigned at = 0, of = 0;
+	int n = 0;
+
+	*out = (struct fold){ .of = 0 };
+	if (!*text)
+		return TW_OK;
+	if (strspn(text, "0123456789/") != strlen(text) ||
+	    sscanf(text, "%6u/%6u%n", &at, &of, &n) != 2 || text[n] || at < 1 || at > of || of < 2)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "fold: needs a fold and how many there are, such as 1/5 to 5/5, not "
+			       "'%.40s'",
+			       text);
+	if (!splits || d->test.count)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"fold: the data has a test set of its own, and is not divided; leave "
+			"this out");
+	if (d->hold == TW_HOLD_TIME || d->hold == TW_HOLD_COLUMN)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "fold: hold.by says which rows are the test set, so there are no "
+			       "folds; use hold.by class or group, or leave one of them out");
+	if (o->samples)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"fold: cannot be combined with samples, which leaves some out; leave "
+			"one of them out");
+	if (of > d->train.count)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "fold: there are only %" PRIu64 " samples for %u folds",
+			       d->train.count, of);
+	*out = (struct fold){ at - 1, of };
+	return TW_OK;
+}
+
+/* Where the fold begins among n places, and how many it has. */
+static uint64_t fold_start(const struct fold *f, uint64_t n)
+{
+	return n * f->at / f->of;
+}
+static uint64_t fold_count(const struct fold *f, uint64_t n)
+{
+	return n * (f->at + 1) / f->of - fold_start(f, n);
 }
 
 static size_t width_of(const struct tw_data *d)
@@ -85,6 +142,7 @@ static void deal(struct tw_data *d, const uint8_t *fate, uint64_t n)
 /* How many are held out, and how far that has come. */
 struct counts {
 	uint64_t tests, checks;
+	uint64_t all, start, seen; /* of a class: samples, where its fold begins, so far */
 };
 
 /* Rows in the order of their places. */
@@ -102,34 +160,43 @@ static enum tw_status in_order(struct tw_data *d, uint64_t seed, uint64_t n, uin
 	return TW_OK;
 }
 
-/* The same share of each class; a class of one sample is trained on. */
+/* The same share of each class; a class of one sample is trained on.  Folds of different classes are
+ * shifted against each other, so that what is left over goes to all of them. */
 static enum tw_status by_class(struct tw_data *d, const struct tw_data_options *o, bool tests,
-			       uint64_t seed, uint8_t *fate, struct tw_error *why)
+			       const struct fold *fold, uint64_t seed, uint8_t *fate,
+			       struct tw_error *why)
 {
 	const uint64_t n = d->train.count;
 	uint64_t *row = NULL;
-	struct counts *left = tw_heap_zeros(d->heap, d->classes * sizeof *left);
-	enum tw_status st = left ? in_order(d, seed, n, &row, why)
-				 : tw_data_keep_no_memory(why, "data", d->classes * sizeof *left);
+	struct counts *of = tw_heap_zeros(d->heap, d->classes * sizeof *of);
+	enum tw_status st = of ? in_order(d, seed, n, &row, why)
+			       : tw_data_keep_no_memory(why, "data", d->classes * sizeof *of);
 
 	for (uint64_t i = 0; st == TW_OK && i < n; i++)
-		left[d->train.label[i]].tests++;
+		of[d->train.label[i]].all++;
 	for (uint32_t c = 0; st == TW_OK && c < d->classes; c++) {
-		const uint64_t all = left[c].tests;
+		const struct fold own = { fold->of ? (fold->at + c) % fold->of : 0, fold->of };
+		const uint64_t all = of[c].all;
 
-		left[c].tests = tests && all > 1 ? share_of(o->test, all) : 0;
-		left[c].checks =
-			all > left[c].tests + 1 ? share_of(o->validation, all - left[c].tests) : 0;
+		if (fold->of) {
+			of[c].start = fold_start(&own, all);
+			of[c].tests = fold_count(&own, all);
+		} else {
+			of[c].tests = tests && all > 1 ? share_of(o->test, all) : 0;
+		}
+		of[c].checks =
+			all > of[c].tests + 1 ? share_of(o->validation, all - of[c].tests) : 0;
 	}
 	for (uint64_t i = 0; st == TW_OK && i < n; i++) {
-		struct counts *c = &left[d->train.label[row[i]]];
+		struct counts *c = &of[d->train.label[row[i]]];
+		const uint64_t place = (c->seen++ + c->all - c->start) % c->all;
 
-		fate[row[i]] = c->tests ? TO_TEST : c->checks ? TO_VALIDATION : TO_TRAIN;
-		c->checks -= !c->tests && c->checks;
-		c->tests -= c->tests > 0;
+		fate[row[i]] = place < c->tests               ? TO_TEST
+			       : place < c->tests + c->checks ? TO_VALIDATION
+							      : TO_TRAIN;
 	}
 	d->heap->put(d->heap, row);
-	d->heap->put(d->heap, left);
+	d->heap->put(d->heap, of);
 	return st;
 }
 
@@ -144,12 +211,36 @@ static uint64_t groups_of(const struct tw_data *d)
 	return groups;
 }
 
+/* A group is in the fold in which its first sample would stand if groups stood one after the other.
+ * Returns how many samples the fold has. */
+static uint64_t group_fold(const struct tw_data *d, const uint64_t *row, const uint64_t *size,
+			   const struct fold *fold, uint8_t *group)
+{
+	const uint64_t n = d->train.count;
+	uint64_t before = 0, held = 0;
+
+	for (uint64_t i = 0; i < n; i++) {
+		const uint64_t g = (uint64_t)d->hold_key[row[i]];
+
+		if (group[g])
+			continue;
+		group[g] = before * fold->of / n == fold->at ? TO_TEST : TO_TRAIN;
+		held += group[g] == TO_TEST ? size[g] : 0;
+		before += size[g];
+	}
+	for (uint64_t i = 0; i < n; i++)
+		if (group[(uint64_t)d->hold_key[i]] == TO_TRAIN)
+			group[(uint64_t)d->hold_key[i]] = 0;
+	return held;
+}
+
 /* Whole groups, in the order of the first place of each, until enough is held out. */
-static enum tw_status by_group(struct tw_data *d, const struct counts *want, uint64_t seed,
-			       uint8_t *fate, struct tw_error *why)
+static enum tw_status by_group(struct tw_data *d, const struct counts *want,
+			       const struct fold *fold, uint64_t seed, uint8_t *fate,
+			       struct tw_error *why)
 {
 	const uint64_t n = d->train.count, groups = groups_of(d);
-	uint64_t *row = NULL, *size, held = 0;
+	uint64_t *row = NULL, *size, held = 0, tests = want->tests;
 	uint8_t *group;
 	enum tw_status st = in_order(d, seed, n, &row, why);
 
@@ -161,14 +252,14 @@ static enum tw_status by_group(struct tw_data *d, const struct counts *want, uin
 		st = tw_data_keep_no_memory(why, "data", groups * sizeof *size);
 	for (uint64_t i = 0; st == TW_OK && i < n; i++)
 		size[(uint64_t)d->hold_key[i]]++;
+	if (st == TW_OK && fold->of)
+		tests = held = group_fold(d, row, size, fold, group);
 	for (uint64_t i = 0; st == TW_OK && i < n; i++) {
 		const uint64_t g = (uint64_t)d->hold_key[row[i]];
 
 		if (group[g] || held + size[g] >= n)
 			continue;
-		group[g] = held < want->tests                  ? TO_TEST
-			   : held < want->tests + want->checks ? TO_VALIDATION
-							       : 0;
+		group[g] = held < tests ? TO_TEST : held < tests + want->checks ? TO_VALIDATION : 0;
 		held += group[g] ? size[g] : 0;
 	}
 	for (uint64_t i = 0; st == TW_OK && i < n; i++) {
@@ -229,16 +320,19 @@ static void by_column(const struct tw_data *d, uint8_t *fate)
 }
 
 static enum tw_status decide(struct tw_data *d, const struct tw_data_options *o, bool tests,
-			     uint64_t seed, uint8_t *fate, struct tw_error *why)
+			     const struct fold *fold, uint64_t seed, uint8_t *fate,
+			     struct tw_error *why)
 {
 	const uint64_t n = d->train.count;
-	struct counts want = { .tests = tests ? share_of(o->test, n) : 0 };
+	struct counts want = { .tests = fold->of ? fold_count(fold, n)
+					: tests  ? share_of(o->test, n)
+						 : 0 };
 
 	want.checks = want.tests < n ? share_of(o->validation, n - want.tests) : 0;
 	if (d->hold == TW_HOLD_CLASS)
-		return by_class(d, o, tests, seed, fate, why);
+		return by_class(d, o, tests, fold, seed, fate, why);
 	if (d->hold == TW_HOLD_GROUP)
-		return by_group(d, &want, seed, fate, why);
+		return by_group(d, &want, fold, seed, fate, why);
 	if (d->hold == TW_HOLD_TIME && want.tests + want.checks < n)
 		return by_time(d, &want, fate, why);
 	if (d->hold == TW_HOLD_COLUMN)
@@ -247,12 +341,12 @@ static enum tw_status decide(struct tw_data *d, const struct tw_data_options *o,
 }
 
 static enum tw_status split_by(struct tw_data *d, const struct tw_data_options *o, bool tests,
-			       uint64_t seed, struct tw_error *why)
+			       const struct fold *fold, uint64_t seed, struct tw_error *why)
 {
 	const uint64_t n = d->train.count;
 	uint64_t count[4] = { 0 };
 	uint8_t *fate = tw_heap_zeros(d->heap, n);
-	enum tw_status st = fate ? decide(d, o, tests, seed, fate, why)
+	enum tw_status st = fate ? decide(d, o, tests, fold, seed, fate, why)
 				 : tw_data_keep_no_memory(why, "data", n);
 
 	for (uint64_t i = 0; st == TW_OK && i < n; i++)
@@ -260,6 +354,10 @@ static enum tw_status split_by(struct tw_data *d, const struct tw_data_options *
 	if (st == TW_OK && count[TO_TRAIN] == 0)
 		st = tw_fail(why, TW_BAD_INPUT,
 			     "hold.by: no sample is left for training; hold out less");
+	if (st == TW_OK && fold->of && count[TO_TEST] == 0)
+		st = tw_fail(why, TW_BAD_INPUT,
+			     "fold: there are too few groups for %u folds: this one has none",
+			     fold->of);
 	if (st == TW_OK && d->hold == TW_HOLD_COLUMN && d->test.count && count[TO_TEST])
 		st = tw_fail(why, TW_BAD_INPUT,
 			     "hold.by: the column says test, and test_file gives a test set, too; "
@@ -281,17 +379,25 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 {
 	const struct tw_rng rng = tw_rng_make(seed, TW_RNG_SPLIT);
 	const uint64_t n = d->train.count;
-	const uint64_t tests = splits && d->test.count == 0 ? share_of(o->test, n) : 0;
-	const uint64_t checks = tests < n ? share_of(o->validation, n - tests) : 0;
-	const uint64_t held = tests + checks, kept = o->samples ? o->samples : n - held;
+	uint64_t tests, checks, held, kept, start;
+	struct fold fold;
 	uint8_t *fate;
-	enum tw_status st;
+	enum tw_status st = read_fold(d, o, splits, &fold, why);
 
+	if (st != TW_OK)
+		return st;
+	start = fold.of ? fold_start(&fold, n) : 0;
+	tests = fold.of                        ? fold_count(&fold, n)
+		: splits && d->test.count == 0 ? share_of(o->test, n)
+					       : 0;
+	checks = tests < n ? share_of(o->validation, n - tests) : 0;
+	held = tests + checks;
+	kept = o->samples ? o->samples : n - held;
 	if (d->hold != TW_HOLD_RANDOM && d->hold != TW_HOLD_FILE) {
 		if (o->samples)
 			return tw_fail(why, TW_BAD_INPUT,
 				       "samples: cannot be combined with hold.by; leave one out");
-		return split_by(d, o, splits && d->test.count == 0, seed, why);
+		return split_by(d, o, splits && d->test.count == 0, &fold, seed, why);
 	}
 	if (held >= n)
 		return tw_fail(why, TW_BAD_INPUT,
@@ -314,7 +420,7 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 	if (!fate)
 		return tw_data_keep_no_memory(why, "data", n);
 	for (uint64_t i = 0; i < n; i++) {
-		const uint64_t place = tw_rng_permute(&rng, 0, n, i);
+		const uint64_t place = (tw_rng_permute(&rng, 0, n, i) + n - start) % n;
 
 		fate[i] = place < tests         ? TO_TEST
 			  : place < held        ? TO_VALIDATION

@@ -450,6 +450,10 @@ const struct tw_option tw_compare_rows[] = {
 		R, seeds, TW_U32, "3", "seeds", 1, 1000,
 		"runs of every method, with train.seed, train.seed + 1 and so on; a verdict needs "
 		"at least 2, and 5 are better"),
+	TW_OPTION(R, folds, TW_U32, "0", "folds", 0, 1000,
+		  "cross-validation: the samples are divided into so many folds, and every method "
+		  "has a run for each, which is scored on that fold (data.fold); 0: none",
+		  .example = "5"),
 	TW_OPTION_CHOICE(R, measure, "measure", "auto", tw_compare_measures,
 			 "what methods are ranked and tuned by; auto: the time to the target if "
 			 "there is one, else the accuracy, else the loss; effort: how long the "

@@ -170,6 +170,7 @@ struct tw_job_delay {
 struct tw_tree;
 struct tw_job_compare {
 	uint32_t seeds, tune_seeds;
+	uint32_t folds;    /* each is the test set of one run; 0: none, runs differ by seeds */
 	uint32_t widen;    /* values beyond each end of a tuned grid */
 	uint32_t measure;  /* an index into tw_compare_measures; 0: by the job */
 	double validation; /* share of the training set that rates are chosen on */

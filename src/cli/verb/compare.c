@@ -17,7 +17,7 @@
 struct compare_flags {
 	struct tw_texts set, vary, tune;
 	const char *run, *isa, *measure;
-	uint32_t seeds, jobs, world;
+	uint32_t seeds, folds, jobs, world;
 	bool json, explain;
 };
 
@@ -37,8 +37,8 @@ static void show(void *arg, const struct tw_cells_progress *p)
 static enum tw_status options(const struct compare_flags *f, const char ***set, size_t *n,
 			      struct tw_error *why)
 {
-	const char **list = malloc((f->set.count + 2) * sizeof *list);
-	static char seeds[60], measure[80];
+	const char **list = malloc((f->set.count + 3) * sizeof *list);
+	static char seeds[60], folds[60], measure[80];
 
 	if (!list)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the comparison");
@@ -48,6 +48,10 @@ static enum tw_status options(const struct compare_flags *f, const char ***set, 
 	if (f->seeds) {
 		snprintf(seeds, sizeof seeds, "compare.seeds=%u", f->seeds);
 		list[(*n)++] = seeds;
+	}
+	if (f->folds) {
+		snprintf(folds, sizeof folds, "compare.folds=%u", f->folds);
+		list[(*n)++] = folds;
 	}
 	if (*f->measure) {
 		snprintf(measure, sizeof measure, "compare.measure=%.60s", f->measure);
@@ -91,8 +95,8 @@ static void explain(const struct tw_comparison *c)
 	for (size_t k = 0; k < c->rows; k++)
 		printf("%s%s\n", c->row[k].label,
 		       c->row[k].baseline ? "  (added for comparison)" : "");
-	printf("\n%zu rows with %u seeds: %zu runs", c->rows, c->options.seeds,
-	       c->rows * c->options.seeds);
+	printf("\n%zu rows with %u %s: %zu runs", c->rows, c->options.seeds,
+	       c->options.folds ? "folds" : "seeds", c->rows * c->options.seeds);
 	if (tw_comparison_tunes(c))
 		printf(", and %zu to choose among %zu values for each%s",
 		       c->rows * c->combinations * c->options.tune_seeds, c->combinations,
@@ -182,6 +186,9 @@ static const struct tw_flag flags[] = {
 		     "compare these values of a field: strategy=ssgd,asgd; two fields make a grid"),
 	TW_FLAG(F, seeds, "seeds", TW_U32, "0", "N", 0, 1000,
 		"runs of every method; 0: compare.seeds of the job, which is 3 by default"),
+	TW_FLAG(F, folds, "folds", TW_U32, "0", "N", 0, 1000,
+		"cross-validation: a run for each of N folds of the data, scored on that fold, in "
+		"the place of seeds"),
 	TW_FLAG_MANY(F, tune, "tune", "PATH=A,B,...",
 		     "choose the best of these values for each method, on a validation set: "
 		     "update.rate=0.01,0.03,0.1; update.rate=grid begins a grid by itself"),
@@ -214,6 +221,7 @@ static const struct tw_example examples[] = {
 	{ "thalweg compare examples/asgd.yaml --vary strategy=ssgd,asgd "
 	  "--vary cluster.workers=4,16 --tune update.rate=0.02,0.05,0.1",
 	  "a grid; the rate is chosen for every cell of it" },
+	{ "thalweg compare table.yaml --folds 5", "how good a model of a table is: five folds" },
 	{ "thalweg compare examples/ssgd.yaml examples/asgd.yaml --world threads",
 	  "two jobs in threads on this machine" },
 	{ 0 },

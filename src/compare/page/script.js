@@ -2,6 +2,7 @@
 "use strict";
 (function () {
 	const report = JSON.parse(document.getElementById("report").textContent);
+	const kind = report.folds ? "fold" : "seed"; // what the runs of a row differ by
 	const rows = report.rows.slice().sort((a, b) => a.rank - b.rank);
 	const sim = report.world === "sim";
 	const clock = sim ? "virtual time" : "time";
@@ -121,14 +122,14 @@
 		byId("title").textContent = report.title;
 		const worlds = { sim: "in the simulator, with virtual time", threads: "in threads", processes: "in processes" };
 		byId("subtitle").textContent =
-			`${rows.length} methods, ${report.seeds} ${report.seeds === 1 ? "seed" : "seeds each"}, ${worlds[report.world]}; ranked by ${measure.title}`;
+			`${rows.length} methods, ${report.seeds} ${report.seeds === 1 ? kind : kind + "s each"}, ${worlds[report.world]}; ranked by ${measure.title}`;
 		const box = byId("findings");
 		report.findings.forEach((t) => box.append(make("p", null, t)));
 		if (report.notes.length)
 			box.append(make("ul", { id: "notes" }, ...report.notes.map((t) => make("li", null, t))));
 		byId("results-hint").textContent =
-			"± is the standard deviation over seeds. Differences are means over pairs of the same seed, with their 95 % confidence interval (Student’s t); " +
-			"“not resolved” means that the interval contains 0: these seeds do not show which one is better. Press a name to show or hide its curve.";
+			`± is the standard deviation over ${kind}s. Differences are means over pairs of the same ${kind}, with their 95 % confidence interval (Student’s t); ` +
+			`“not resolved” means that the interval contains 0: these ${kind}s do not show which one is better. Press a name to show or hide its curve.`;
 		byId("footer").textContent =
 			`Made by thalweg ${report.thalweg} (${report.isa}). All evaluations are in curves.csv, all runs in report.csv, and everything on this page in report.json.`;
 	}
@@ -148,7 +149,7 @@
 			if (r.label === report.best) return report.resolved ? "best" : "best mean";
 			if (!a) return "–";
 			const by = isNumber(a.half) ? difference(a, measure.unit) : "";
-			const word = a.verdict === "not resolved" ? `not resolved with ${report.seeds} seeds` : isNumber(a.half) ? "" : a.verdict;
+			const word = a.verdict === "not resolved" ? `not resolved with ${report.seeds} ${kind}s` : isNumber(a.half) ? "" : a.verdict;
 			return [by, word ? make("small", { title: a.reason }, word) : ""];
 		}, "verdict");
 		if (report.target) add("reached", "the target", (r) => r.summary["time-to-target"].n + " of " + report.seeds);
@@ -378,7 +379,7 @@
 		chart("curves", { type: "line", data: { datasets: curveSets() }, options: o });
 		byId("curves").setAttribute("aria-label", `${what} against ${a.title}`);
 		byId("curves-hint").textContent =
-			(report.seeds > 1 ? "Lines are means over seeds" + (state.band ? "; shaded is the range from the least to the greatest seed" : "") + ". " : "") +
+			(report.seeds > 1 ? `Lines are means over ${kind}s` + (state.band ? `; shaded is the range from the least to the greatest ${kind}` : "") + ". " : "") +
 			"Dashes and markers tell lines apart as well as colours; the table above has both.";
 	}
 
@@ -407,7 +408,7 @@
 			box.append(make("label", null, input, text));
 		};
 		tickbox("log", "logarithmic", "log");
-		if (report.seeds > 1) tickbox("band", "seed bands", "band");
+		if (report.seeds > 1) tickbox("band", kind + " bands", "band");
 	}
 
 	// --- staleness, load, time ---
@@ -450,7 +451,7 @@
 			};
 		});
 		chart("load", { type: "line", data: { datasets: sets }, options: o });
-		byId("load-hint").textContent = "Bytes that all servers together received and sent, of the run with the first seed, in equal intervals.";
+		byId("load-hint").textContent = "Bytes that all servers together received and sent, of the first run, in equal intervals.";
 		return true;
 	}
 
