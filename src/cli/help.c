@@ -122,8 +122,9 @@ void tw_help_markdown(FILE *out)
 			v->about);
 		if (v->flags)
 			flags_markdown(out, v->flags);
+		fputs("| example | what it is |\n| --- | --- |\n", out);
 		for (const struct tw_example *e = v->example; e->command; e++)
-			fprintf(out, "- `%s`: %s\n", e->command, e->what);
+			fprintf(out, "| `%s` | %s |\n", e->command, e->what);
 		fputc('\n', out);
 	}
 }

@@ -160,8 +160,8 @@ static enum tw_status in_order(struct tw_data *d, uint64_t seed, uint64_t n, uin
 	return TW_OK;
 }
 
-/* The same share of each class; a class of one sample is trained on.  Folds of different classes are
- * shifted against each other, so that what is left over goes to all of them. */
+/* The same share of each class; a class of one sample is trained on.  Folds of different classes
+ * are shifted against each other, so that what is left over goes to all of them. */
 static enum tw_status by_class(struct tw_data *d, const struct tw_data_options *o, bool tests,
 			       const struct fold *fold, uint64_t seed, uint8_t *fate,
 			       struct tw_error *why)
