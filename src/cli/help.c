@@ -107,6 +107,15 @@ static void flags_markdown(FILE *out, const struct tw_flag *rows)
 	fputc('\n', out);
 }
 
+/* A row; a pipe in a command does not end its column. */
+static void example_markdown(FILE *out, const struct tw_example *e)
+{
+	fputs("| `", out);
+	for (const char *c = e->command; *c; c++)
+		fprintf(out, "%s%c", *c == '|' ? "\\" : "", *c);
+	fprintf(out, "` | %s |\n", e->what);
+}
+
 void tw_help_markdown(FILE *out)
 {
 	fprintf(out, "# Command line\n\nExit codes: %s\n\nFlags of every verb:\n\n", exits);
@@ -124,7 +133,7 @@ void tw_help_markdown(FILE *out)
 			flags_markdown(out, v->flags);
 		fputs("| example | what it is |\n| --- | --- |\n", out);
 		for (const struct tw_example *e = v->example; e->command; e++)
-			fprintf(out, "| `%s` | %s |\n", e->command, e->what);
+			example_markdown(out, e);
 		fputc('\n', out);
 	}
 }
