@@ -297,7 +297,9 @@ struct thalweg_layout {
 	size_t parameters;    /* without tensors: trainable floats */
 	const float *initial; /* all floats; NULL: zeros.  JOIN: NULL, the master has them */
 	/* In an epoch: tasks have numbers 0..samples-1.  JOIN: 0 takes `samples` and `tests` of the
-	 * master's job (thalweg_session_facts). */
+	 * master's job (thalweg_session_facts).  With data.placement: own, the number of samples of
+	 * this caller alone (JOIN), or of all workers of this process together: each has an equal
+	 * part, with numbers from 0 on. */
 	uint64_t samples;
 	uint64_t tests;   /* 0: nothing is evaluated, and the loss of a result is that of the
 			       * last step */

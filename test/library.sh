@@ -71,7 +71,7 @@ try "$dir/own_gradient-shared" "$dir/train_job-shared"
 try "$dir/own_gradient-static" "$dir/train_job-static"
 
 # --- sessions: simulated workers, and a cluster that is joined with a key ---
-for name in join simulate; do
+for name in join simulate federated; do
 	[ "$(wc -l <"examples/embed/$name.c")" -le 80 ] || fail "$name.c has more than 80 lines"
 	cc -std=c11 "${flags[@]}" "${includes[@]}" "examples/embed/$name.c" "${shared[@]}" -lm -o "$dir/$name"
 done
@@ -100,6 +100,31 @@ wait $other || fail "the other join ended: $(cat "$dir/cluster/other")"
 wait $served || fail "serve ended: $(cat "$dir/cluster/log")"
 accuracy=$(sed -n 's/^ *"accuracy": \([0-9.]*\),.*/\1/p' "$dir/cluster/result" | head -1)
 awk -v a="$accuracy" 'BEGIN { exit !(a > 0.9 && a <= 1) }' || fail "join: accuracy only $accuracy"
+
+# --- callers with data of their own ---
+cp examples/embed/federated.yaml "$dir/cluster/"
+(cd "$dir/cluster" && exec timeout 120 "$build/thalweg" serve federated.yaml --listen 127.0.0.1:0 \
+	--http off --json >own_result 2>own_log) &
+served=$!
+for ((k = 0; k < 200; k++)); do
+	port=$(sed -n 's/.*join 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/cluster/own_log" 2>/dev/null | head -1)
+	[ -z "$port" ] || break
+	sleep 0.05
+done
+[ -n "$port" ] || fail "serve does not listen: $(cat "$dir/cluster/own_log")"
+others=
+for k in 0 1 2 3 4; do
+	timeout 120 "$dir/federated" "127.0.0.1:$port" $k 2>"$dir/cluster/own_$k" &
+	others="$others $!"
+done
+for other in $others; do
+	wait "$other" || fail "a caller ended: $(cat "$dir"/cluster/own_[0-4])"
+done
+wait $served || fail "serve ended: $(cat "$dir/cluster/own_log")"
+grep -q '"vacant": 5000' "$dir/cluster/own_result" || fail "own: $(grep -A3 '"own"' "$dir/cluster/own_result")"
+grep -q '"samples": 15000,' "$dir/cluster/own_result" || fail "own: not all samples: $(cat "$dir/cluster/own_result")"
+accuracy=$(sed -n 's/^ *"accuracy": \([0-9.]*\),.*/\1/p' "$dir/cluster/own_result" | head -1)
+awk -v a="$accuracy" 'BEGIN { exit !(a > 0.9 && a <= 1) }' || fail "federated: accuracy only $accuracy"
 
 # --- CMake's package ---
 mkdir "$dir/cmake"

@@ -223,9 +223,10 @@ struct tw_steady {
 struct tw_totals {
 	struct tw_tally tally;
 	uint64_t steps, samples, dealt, dropped, redealt, repeated, lost_updates, refused;
-	uint64_t lost_copies;   /* own parameters (merge: elastic, mix) that died with a worker */
-	double updates, epochs; /* epochs: dealt */
-	double applied;         /* samples, mean over the shards; NAN: not known */
+	uint64_t lost_copies; /* own parameters (merge: elastic, mix) that died with a worker */
+	uint64_t unreachable, vacant; /* data.placement own: places of no sample that is here */
+	double updates, epochs;       /* epochs: dealt */
+	double applied;               /* samples, mean over the shards; NAN: not known */
 	struct tw_goal goal;
 	struct tw_steady steady;
 	struct tw_optimised optimised;

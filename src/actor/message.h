@@ -166,6 +166,7 @@ struct tw_body_hello {
 	uint64_t steps, samples;                  /* of this worker since it joined */
 	uint32_t boot; /* of its node: the same boot asks twice, another has lost its memory */
 	uint32_t cell; /* stages: the cell of the slot that it wants; UINT32_MAX: any */
+	uint64_t own;  /* data.placement own: its samples; 0: as many as there is room for */
 };
 struct tw_body_welcome {
 	uint32_t slot, incarnation, workers;

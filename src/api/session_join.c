@@ -205,6 +205,34 @@ static enum tw_status compare(const struct tw_own_layout *mine, const struct tw_
 		       l.more ? a : "");
 }
 
+static enum tw_status compare_tests(const struct thalweg_layout *l, const struct tw_job_external *x,
+				    struct tw_error *why)
+{
+	if (!l->samples || l->tests == x->tests)
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT,
+		       "the layout has %llu test samples, and the master's job %llu (model.tests)",
+		       (unsigned long long)l->tests, (unsigned long long)x->tests);
+}
+
+/* data.placement own: the caller's samples are his own, and nobody compares them. */
+static enum tw_status take_own(const struct thalweg_layout *l, struct tw_job *job,
+			       struct tw_engine *e, struct tw_error *why)
+{
+	const uint64_t room = job->data.samples / job->cluster.workers;
+
+	if (l->samples > room)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "the layout has %llu samples, and the master's job has room for "
+			       "%llu of each caller (data.samples %llu, cluster.workers %u); use "
+			       "some of them, or a job with more data.samples",
+			       (unsigned long long)l->samples, (unsigned long long)room,
+			       (unsigned long long)job->data.samples, job->cluster.workers);
+	job->plan.dealing.own = l->samples;
+	e->order.own = l->samples;
+	return compare_tests(l, &job->engine.external, why);
+}
+
 static enum tw_status compare_data(const struct thalweg_layout *l, const struct tw_job *job,
 				   struct tw_error *why)
 {
@@ -216,11 +244,8 @@ static enum tw_status compare_data(const struct thalweg_layout *l, const struct 
 			       "(data.samples)",
 			       (unsigned long long)l->samples,
 			       (unsigned long long)job->data.samples);
-	if (l->samples && l->tests != x->tests)
-		return tw_fail(why, TW_BAD_INPUT,
-			       "the layout has %llu test samples, and the master's job %llu "
-			       "(model.tests)",
-			       (unsigned long long)l->tests, (unsigned long long)x->tests);
+	if (compare_tests(l, x, why) != TW_OK)
+		return why->status;
 	if (*x->data && (!l->data || strcmp(l->data, x->data) != 0))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "the data is '%.100s' here, and '%.100s' in the master's job "
@@ -235,14 +260,16 @@ static enum tw_status compare_data(const struct thalweg_layout *l, const struct 
 }
 
 /* The master's job is here: on the loop's thread, while the caller waits in open. */
-static enum tw_status fit(void *arg, const struct tw_job *job, const struct tw_engine *e,
-			  struct tw_desk **desk, struct tw_error *why)
+static enum tw_status fit(void *arg, struct tw_job *job, struct tw_engine *e, struct tw_desk **desk,
+			  struct tw_error *why)
 {
 	struct thalweg_session *s = arg;
 	struct tw_session_join *j = s->join;
 	enum tw_status st = compare(j->layout, e, &s->job->log, why);
 
-	if (st == TW_OK)
+	if (st == TW_OK && job->plan.dealing.subsets.own)
+		st = take_own(&j->q->layout, job, e, why);
+	else if (st == TW_OK)
 		st = compare_data(&j->q->layout, job, why);
 	s->scores = job->engine.external.tests > 0;
 	if (st == TW_OK)

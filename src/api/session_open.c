@@ -220,7 +220,7 @@ enum tw_status tw_session_prepare(struct thalweg_session *s, const struct tw_job
 	s->facts = (struct thalweg_session_facts){
 		.parameters = engine->trainable,
 		.buffers = engine->buffers,
-		.samples = engine->samples,
+		.samples = job->plan.dealing.own ? job->plan.dealing.own : engine->samples,
 		.tests = s->scores ? engine->tests : 0,
 		.batch = tw_api_batch(job),
 		.workers = job->plan.crew.workers,

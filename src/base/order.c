@@ -20,6 +20,13 @@ uint64_t tw_subsets_size(const struct tw_subsets *s, uint32_t k)
 	return part(s->samples, s->count, k + 1) - part(s->samples, s->count, k);
 }
 
+uint64_t tw_subsets_own(const struct tw_subsets *s, uint32_t k, uint64_t has)
+{
+	const uint64_t room = tw_subsets_size(s, k);
+
+	return has && has < room ? has : room;
+}
+
 /* Cell k of this row of this epoch; it may be empty in the last row. */
 static struct tw_cell cell_at(const struct tw_subsets *s, uint64_t epoch, uint64_t row, uint32_t k)
 {
@@ -76,11 +83,25 @@ struct tw_order tw_order_make(uint64_t seed, uint64_t samples)
 				  .samples = samples };
 }
 
+/* Nobody deals a vacant place; whoever is given one all the same reads a sample of its own. */
+static uint64_t own_sample(const struct tw_order *o, const struct tw_cell *c, uint64_t position)
+{
+	const struct tw_subsets *s = &o->subsets;
+	const uint64_t has = tw_subsets_own(s, c->subset, o->own);
+
+	return tw_rng_permute(&o->shuffle, position / s->samples * s->count + c->subset, has,
+			      (c->first + (position - c->from)) % has);
+}
+
 uint64_t tw_order_sample_divided(const struct tw_order *o, uint64_t position)
 {
 	const struct tw_subsets *s = &o->subsets;
 	const struct tw_cell c = tw_subsets_cell(s, position);
 	const uint64_t epoch = position / s->samples;
+
+	if (s->own)
+		return own_sample(o, &c, position);
+
 	const uint64_t at =
 		tw_subsets_start(s, c.subset) +
 		tw_rng_permute(&o->shuffle, epoch * s->count + c.subset,

@@ -7,7 +7,11 @@
  * equal in size as possible, and an epoch is a permutation of every part.  Its places are rows of
  * *cells*: `unit` places for subset 0, then `unit` for subset 1, and so on; the last row has what
  * is left, again in equal parts.  So every beginning of the row of epochs has almost as much of one
- * subset as of another. */
+ * subset as of another.
+ *
+ * Subsets that are *own* are of nobody else's samples: each has room for a part of the places, and
+ * whoever has the slot has so many samples, numbered from 0, or fewer.  Places behind its last
+ * sample are vacant in every epoch. */
 #ifndef TW_BASE_ORDER_H
 #define TW_BASE_ORDER_H
 
@@ -19,6 +23,7 @@ struct tw_subsets {
 	uint64_t samples; /* of an epoch, at least `count` */
 	uint64_t unit;    /* places of a full cell, at most samples / count */
 	uint32_t count;   /* 0: the samples are not divided, and nothing below may be asked */
+	bool own;         /* a subset has samples of its own */
 };
 
 struct tw_cell {
@@ -31,12 +36,15 @@ struct tw_order {
 	struct tw_rng shuffle;
 	uint64_t samples;
 	struct tw_subsets subsets;
-	bool blocks; /* a subset is a range of the data as it was read, not drawn at random */
+	bool blocks;  /* a subset is a range of the data as it was read, not drawn at random */
+	uint64_t own; /* subsets.own: samples of who computes here; 0: all that there is room for */
 };
 
 /* Samples of subset k, and how many samples the subsets before it have. */
 uint64_t tw_subsets_size(const struct tw_subsets *s, uint32_t k);
 uint64_t tw_subsets_start(const struct tw_subsets *s, uint32_t k);
+/* How many of `has` own samples of subset k there is room for; 0 stands for all. */
+uint64_t tw_subsets_own(const struct tw_subsets *s, uint32_t k, uint64_t has);
 /* The cell that a position lies in. */
 struct tw_cell tw_subsets_cell(const struct tw_subsets *s, uint64_t position);
 /* The first cell of subset k that ends after this position. */

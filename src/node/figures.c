@@ -39,6 +39,7 @@ FUNCTION(bool, has_gaps, t->tally.gap_values)
 FUNCTION(bool, has_cache, p->traffic.cache)
 /* Gradients computed on parameters that came for them; the others were here already. */
 FUNCTION(double, fetches, (double)((t->tally.contributions - t->tally.cached) / o->shards))
+FUNCTION(bool, owns_samples, p->dealing.subsets.own)
 FUNCTION(bool, sends_deltas, p->traffic.delta)
 FUNCTION(double, period, p->traffic.push)
 FUNCTION(bool, remembers, (p->traffic.up->traits) & TW_CODEC_REMEMBERS)
@@ -175,6 +176,13 @@ const struct tw_figure tw_result_figures[] = {
 	      "samples dealt again because their worker was lost, or because their contribution "
 	      "came too late",
 	      NULL, "redealt"),
+	FIELD("own", TW_GROUP,
+	      "for data.placement: own: unreachable (samples of callers that were lost, in the "
+	      "epoch in which they were) and vacant (places of an epoch that are no sample's: the "
+	      "callers that are here have fewer than data.samples); null otherwise",
+	      .when = owns_samples),
+	TOTAL(unreachable, TW_COUNT, "own.unreachable"),
+	TOTAL(vacant, TW_COUNT, "own.vacant"),
 	TOTAL(repeated, TW_COUNT, "repeated", "samples that some shard applied more than once",
 	      NULL, "repeated"),
 	TOTAL(lost_updates, TW_COUNT, "lost_updates",

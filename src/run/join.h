@@ -37,9 +37,10 @@ struct tw_join_request {
 	size_t routes;
 	uint32_t wish;            /* as in struct tw_tcp_options */
 	struct tw_engine *engine; /* computes instead of the job's own, stays the caller's; NULL */
-	/* A caller computes: the job and its engine are here; compare them with the caller's model
-	 * and give the desk that he is at, which stays his.  NULL: this process computes. */
-	enum tw_status (*outside)(void *arg, const struct tw_job *job, const struct tw_engine *e,
+	/* A caller computes: the job and its engine are here; compare them with the caller's model,
+	 * tell them which samples he has, and give the desk that he is at, which stays his.  NULL:
+	 * this process computes. */
+	enum tw_status (*outside)(void *arg, struct tw_job *job, struct tw_engine *e,
 				  struct tw_desk **desk, struct tw_error *why);
 	void *outside_arg;
 };

@@ -312,18 +312,19 @@ static enum tw_status check_samples(const struct tw_job *job, struct tw_error *w
 	const uint32_t n = job->cluster.workers;
 	const char *field = d->global_batch ? "data.global_batch" : "data.batch";
 	const uint64_t batch = d->global_batch ? ((uint64_t)d->global_batch + n - 1) / n : d->batch;
+	const char *divided = d->deal != TW_DEAL_SHUFFLED ? "data.deal" : "data.placement";
 	const double all = (double)batch * d->accumulate * job->strategy.push;
 
-	if (d->deal != TW_DEAL_SHUFFLED && n > d->samples)
-		return tw_job_refuse(job, why, "data.deal",
+	if (tw_job_divides(job) && n > d->samples)
+		return tw_job_refuse(job, why, divided,
 				     "%llu samples are too few for a subset for each of %u "
-				     "workers; use fewer workers, or deal: shuffled",
+				     "workers; use fewer workers, or leave this out",
 				     (unsigned long long)d->samples, n);
-	if (d->deal != TW_DEAL_SHUFFLED && all > (double)(d->samples / n))
-		return tw_job_refuse(job, why, "data.deal",
+	if (tw_job_divides(job) && all > (double)(d->samples / n))
+		return tw_job_refuse(job, why, divided,
 				     "push * accumulate * batch = %.0f samples are more than the "
 				     "%llu of one worker's subset; use less, fewer workers, or "
-				     "deal: shuffled",
+				     "leave this out",
 				     all, (unsigned long long)(d->samples / n));
 	if (batch > d->samples)
 		return tw_job_refuse(job, why, field,

@@ -40,6 +40,11 @@ static const char *const kinds[] = {
 	[TW_SCHEDULE_LINEAR] = "linear",
 	NULL,
 };
+static const char *const placements[] = {
+	[TW_PLACEMENT_EVERYWHERE] = "everywhere",
+	[TW_PLACEMENT_OWN] = "own",
+	NULL,
+};
 static const char *const places[] = {
 	[TW_PLACE_SERVERS] = "servers",
 	[TW_PLACE_WITH_STAGE] = "with-stage",
@@ -67,6 +72,9 @@ const struct tw_option tw_data_rows[] = {
 			 "which samples a worker gets: any of them; only its own subset, the same "
 			 "in every epoch and drawn at random (partition); or only its own range "
 			 "of the data in the order in which they are stored (blocks)"),
+	TW_OPTION_CHOICE(D, placement, "placement", "everywhere", placements,
+			 "where samples are: every worker has all of them, or each caller of a "
+			 "session has samples of its own, which are dealt only to it (own)"),
 	TW_OPTION_END
 };
 
@@ -712,7 +720,7 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 
 	if (f && f->follows)
 		return true;
-	if (job->data.deal != TW_DEAL_SHUFFLED && strcmp(path, "cluster.workers") == 0)
+	if (tw_job_divides(job) && strcmp(path, "cluster.workers") == 0)
 		return false; /* subsets follow from it */
 	if (tw_field_is_length(path))
 		/* unless the rate at every moment follows from it */

@@ -45,6 +45,9 @@ enum tw_send { TW_SEND_GRADIENT, TW_SEND_MOMENTUM, TW_SEND_DELTA };
 /* Each worker gets samples of all, or of its own subset, which is drawn or a range of the data. */
 enum tw_deal_kind { TW_DEAL_SHUFFLED, TW_DEAL_PARTITION, TW_DEAL_BLOCKS };
 
+/* Every worker has all samples, or each has samples of its own. */
+enum tw_placement_kind { TW_PLACEMENT_EVERYWHERE, TW_PLACEMENT_OWN };
+
 enum tw_release { TW_RELEASE_AT_ONCE, TW_RELEASE_GRADUAL };
 
 enum tw_predict { TW_PREDICT_LABEL, TW_PREDICT_INPUT };
@@ -55,6 +58,7 @@ struct tw_job_data {
 	uint32_t batch, global_batch; /* one of them is 0 */
 	uint32_t accumulate;
 	uint32_t deal;                /* enum tw_deal_kind */
+	uint32_t placement;           /* enum tw_placement_kind */
 	const struct tw_source *from; /* NULL: source none, the model makes its samples up */
 	const void *options;          /* the source's own */
 	struct tw_data_options set;   /* what all data sets have */
@@ -309,7 +313,12 @@ void tw_job_strategies(FILE *out);
 void tw_job_codecs(FILE *out);
 /* Layers and losses with their options, networks by name, and data sources, from the tables. */
 void tw_job_layers(FILE *out);
-/* Tell an engine that was just opened which samples are whose (data.deal). */
+/* Has every worker a part of the samples of its own (data.deal, data.placement)? */
+static inline bool tw_job_divides(const struct tw_job *job)
+{
+	return job->data.deal != TW_DEAL_SHUFFLED || job->data.placement == TW_PLACEMENT_OWN;
+}
+/* Tell an engine that was just opened which samples are whose. */
 void tw_job_divide(const struct tw_job *job, struct tw_engine *e);
 /* The largest batch of one worker, while all are there. */
 uint32_t tw_job_batch(const struct tw_job *job);

@@ -31,6 +31,8 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		/* the model has an accuracy */
 		{ "scored", external || (job->loss.op && tw_loss_of(job->loss.op)->judges) },
 		{ "data-set", job->data.from },
+		{ "divides", job->data.deal != TW_DEAL_SHUFFLED },
+		{ "owns", job->data.placement == TW_PLACEMENT_OWN }, /* callers have samples */
 		{ "counts-updates", job->train.updates },
 		{ "each-step", job->strategy.push == 1 },
 		{ "outer", tw_outer_find(job->strategy.outer) }, /* an outer rule is chosen */

@@ -9,6 +9,12 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	{ "!network data-set", "data.source", NULL,
 	  "a made-up model generates its own samples; use source: none with samples:, or a "
 	  "network" },
+	{ "owns !outside-model", "data.placement", NULL,
+	  "only callers of a session have samples of their own, and this model is computed here; "
+	  "use placement: everywhere, or model: {tensors: FILE}" },
+	{ "owns divides", "data.deal", "data.placement",
+	  "with placement: own every caller has its own samples, and others cannot have them; "
+	  "leave this out, or use placement: everywhere" },
 	{ "partial-weights !weights-file", "model.partial", NULL,
 	  "says what is taken of a file of weights, and there is none; give model.weights, or "
 	  "leave "

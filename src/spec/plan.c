@@ -100,10 +100,10 @@ static enum tw_status complete_batch(struct tw_job *job, struct tw_error *why)
 		return tw_job_refuse(job, why, "data.global_batch",
 				     "%u samples are too few for %u workers; use at least %u",
 				     d->global_batch, job->cluster.workers, job->cluster.workers);
-	if (d->global_batch && d->deal != TW_DEAL_SHUFFLED)
+	if (d->global_batch && tw_job_divides(job))
 		return tw_job_refuse(job, why, "data.global_batch",
 				     "workers with subsets of their own share no batch; use "
-				     "data.batch, or deal: shuffled");
+				     "data.batch, or deal: shuffled and placement: everywhere");
 	if (d->global_batch)
 		d->batch = 0;
 	else if (d->from && !tw_job_given(job, "data.batch"))
@@ -287,7 +287,7 @@ static enum tw_status complete_warm(struct tw_job *job, struct tw_error *why)
 		tw_job_refuse(job, &said, "train.warm.for",
 			      "the warm start would take the whole run of %g epochs; use less",
 			      run);
-	else if (run > 0 && job->data.deal != TW_DEAL_SHUFFLED && t->warm_for >= own_run)
+	else if (run > 0 && tw_job_divides(job) && t->warm_for >= own_run)
 		tw_job_refuse(job, &said, "train.warm.for",
 			      "with data.deal these workers have only %g epochs of samples of "
 			      "their own in the whole run; use less, or deal: shuffled",
@@ -313,12 +313,13 @@ static struct tw_subsets subsets_of(const struct tw_job *job, uint64_t samples)
 {
 	const struct tw_job_data *d = &job->data;
 
-	if (d->deal == TW_DEAL_SHUFFLED)
+	if (!tw_job_divides(job))
 		return (struct tw_subsets){ 0 };
 	return (struct tw_subsets){
 		.samples = samples,
 		.unit = (uint64_t)d->batch * d->accumulate * job->strategy.push,
 		.count = job->cluster.workers,
+		.own = d->placement == TW_PLACEMENT_OWN,
 	};
 }
 

@@ -9,6 +9,7 @@
 #include "model/safetensors.h"
 
 #include <fcntl.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -242,6 +243,140 @@ static void refused(const struct thalweg_session_request *q, const char *part)
 		fail_msg("'%s' lacks '%s'", why.text, part);
 }
 
+/* --- samples of one's own --------------------------------------------------------------------- */
+
+#define CALLERS 5
+#define EPOCHS  3
+#define ROOM    10
+
+struct owner {
+	struct thalweg_session *s;
+	pthread_t thread;
+	uint64_t samples, stop_after, steps;
+	unsigned times[EPOCHS][ROOM];
+	bool strange; /* it was asked for what it does not have */
+	struct thalweg_error why;
+};
+
+/* Its data are points around its own number of samples. */
+static void *own_loop(void *arg)
+{
+	struct owner *o = arg;
+	struct thalweg_task t;
+	enum thalweg_got got;
+
+	while ((got = thalweg_next(o->s, 100, NULL, &t, &o->why)) != THALWEG_END) {
+		if (got != THALWEG_TASK)
+			continue;
+		for (uint64_t k = 0; k < t.count; k++) {
+			if (t.epoch < EPOCHS && t.sample[k] < o->samples)
+				o->times[t.epoch][t.sample[k]]++;
+			else
+				o->strange = true;
+		}
+		for (size_t i = 0; i < N; i++)
+			t.vector[i] = t.parameters[i] - (float)o->samples;
+		thalweg_done(o->s, &t, &(struct thalweg_answer){ .loss = 1 }, NULL);
+		if (++o->steps == o->stop_after)
+			thalweg_session_stop(o->s);
+		if (o->stop_after && o->steps >= o->stop_after) /* so that it is heard */
+			usleep(50000);
+	}
+	return NULL;
+}
+
+static uint64_t result_of(const char *group, const char *name)
+{
+	json_error_t bad;
+	json_t *all = json_load_file(path_of("run/result.json"), 0, &bad), *at;
+	uint64_t value;
+
+	assert_non_null(all);
+	at = group ? json_object_get(all, group) : all;
+	assert_true(json_is_integer(json_object_get(at, name)));
+	value = (uint64_t)json_integer_value(json_object_get(at, name));
+	json_decref(all);
+	return value;
+}
+
+static void open_owner(struct owner *o, const char *address, uint64_t samples, uint64_t stop_after)
+{
+	struct thalweg_session_request q = request(address);
+
+	*o = (struct owner){ .samples = samples, .stop_after = stop_after };
+	q.layout.samples = samples;
+	q.layout.data = "mine"; /* nobody compares it */
+	if (thalweg_session_open(&q, &o->s, &o->why) != THALWEG_OK)
+		fail_msg("%s", o->why.text);
+	assert_int_equal(pthread_create(&o->thread, NULL, own_loop, o), 0);
+}
+
+/* Five callers of different data: each is asked for its own samples, once in an epoch; what one
+ * that left had is asked of nobody. */
+static void own_data(const char *strategy, bool leaves)
+{
+	static const uint64_t has[CALLERS] = { 4, 9, 2, 7, 10 };
+	struct thalweg_session_request q;
+	struct owner o[CALLERS];
+	char address[64], text[500];
+	uint64_t all = 0;
+	pid_t master;
+
+	put_model();
+	snprintf(text, sizeof text,
+		 "model: {tensors: model.safetensors}\n"
+		 "data: {samples: 50, batch: 2, placement: own}\ntrain: {epochs: 3}\n"
+		 "update: {rate: 0.1}\ncluster: {workers: 5}\nstrategy: %s\n",
+		 strategy);
+	put_text("job.yaml", text);
+	master = serve("", address);
+	q = request(address);
+	q.layout.samples = ROOM + 1;
+	refused(&q, "room for 10 of each caller");
+	for (int k = 0; k < CALLERS; k++) {
+		open_owner(&o[k], address, has[k], leaves && k == 4 ? 3 : 0);
+		all += has[k];
+	}
+	for (int k = 0; k < CALLERS; k++) {
+		pthread_join(o[k].thread, NULL);
+		if (o[k].why.status != THALWEG_OK)
+			fail_msg("%s", o[k].why.text);
+		thalweg_session_close(o[k].s, NULL);
+		assert_false(o[k].strange);
+		for (int e = 0; e < EPOCHS && !(leaves && k == 4); e++)
+			for (uint64_t i = 0; i < ROOM; i++)
+				assert_int_equal(o[k].times[e][i], i < has[k]);
+	}
+	ends_well(master);
+	assert_int_equal(result_of(NULL, "samples") + result_of("own", "unreachable") +
+				 result_of("own", "vacant"),
+			 EPOCHS * CALLERS * ROOM);
+	if (leaves)
+		assert_true(result_of(NULL, "samples") < EPOCHS * all);
+	else
+		assert_int_equal(result_of(NULL, "samples"), EPOCHS * all);
+}
+
+static void own_data_in_rounds(void **state)
+{
+	own_data("{name: averaging, push: 2}", false);
+}
+
+static void own_data_with_fedbuff(void **state)
+{
+	own_data("{name: fedbuff, push: 2}", false);
+}
+
+static void own_data_with_fedasync(void **state)
+{
+	own_data("{name: fedasync, push: 2}", false);
+}
+
+static void own_data_that_leaves(void **state)
+{
+	own_data("{name: averaging, push: 2}", true);
+}
+
 static void certificates(void **state)
 {
 	struct authority good, bad;
@@ -295,6 +430,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_model_at_the_end, scratch_make, scratch_remove),
 		cmocka_unit_test_setup_teardown(certificates, scratch_make, scratch_remove),
+		cmocka_unit_test_setup_teardown(own_data_in_rounds, scratch_make, scratch_remove),
+		cmocka_unit_test_setup_teardown(own_data_with_fedbuff, scratch_make,
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(own_data_with_fedasync, scratch_make,
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(own_data_that_leaves, scratch_make, scratch_remove),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "run/open_engine.h"
 #include "spec/job.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -307,6 +308,90 @@ static void threads_do_not_show(void **state)
 		}
 }
 
+static void places_passed(const char *json, uint64_t *unreachable, uint64_t *vacant)
+{
+	const char *own = strstr(json, "\"own\":{");
+
+	assert_non_null(own);
+	assert_int_equal(sscanf(own, "\"own\":{\"unreachable\":%" SCNu64 ",\"vacant\":%" SCNu64 "}",
+				unreachable, vacant),
+			 2);
+}
+
+/* data.placement own: each worker's samples are asked of it alone, once in an epoch.  One worker
+ * may be lost for good in the first epoch: what was left of its samples there is unreachable, and
+ * later epochs are without it. */
+static void own_samples(const char *strategy, enum thalweg_world world, bool loses)
+{
+	unsigned times[5][3][11] = { 0 };
+	char text[300];
+	const struct thalweg_request job = { .text = text, .world = world };
+	const struct thalweg_session_request q = {
+		.size = sizeof q,
+		.job = &job,
+		.layout = { .parameters = 3, .samples = 53 }, /* 11, 11, 11, 10 and 10 */
+	};
+	struct thalweg_session *s = NULL;
+	struct thalweg_error why = { 0 };
+	struct thalweg_result r;
+	struct thalweg_task t;
+	enum thalweg_got got;
+	uint64_t unreachable, vacant;
+	const bool rounds = !strstr(strategy, "fed") && strcmp(strategy, "asgd") != 0;
+
+	snprintf(text, sizeof text,
+		 "data: {batch: 2, placement: own}\ntrain: {epochs: 3}\nupdate: {rate: 0.1}\n"
+		 "cluster: {workers: 5, min: 1}\nstrategy: %s\n%s",
+		 strategy,
+		 loses ? "sim: {compute: {law: constant, mean: 1s}, faults: [{crash: worker 4, "
+			 "at: 2500ms}]}\n"
+		       : "");
+	if (thalweg_session_open(&q, &s, &why) != THALWEG_OK)
+		fail_msg("%s", why.text);
+	while ((got = thalweg_next(s, 100, NULL, &t, &why)) != THALWEG_END) {
+		if (got != THALWEG_TASK)
+			continue;
+		for (uint64_t k = 0; k < t.count; k++) {
+			assert_true(t.worker < 5 && t.epoch < 3 && t.sample[k] < 11);
+			times[t.worker][t.epoch][t.sample[k]]++;
+		}
+		for (int i = 0; i < 3; i++)
+			t.vector[i] = t.parameters[i] - (float)t.worker;
+		thalweg_done(s, &t, &(struct thalweg_answer){ .loss = 1 }, NULL);
+	}
+	if (why.status != THALWEG_OK)
+		fail_msg("%s", why.text);
+	assert_int_equal(thalweg_session_result(s, &r, &why), THALWEG_OK);
+	places_passed(r.json, &unreachable, &vacant);
+	if (!loses)
+		assert_true(unreachable == 0 && vacant == 0);
+	else if (rounds)
+		assert_true(unreachable >= 4 && unreachable <= 10 && vacant == 20);
+	else /* it may hold a lease of the second epoch already */
+		assert_true(unreachable >= 4 && vacant % 10 == 0 && vacant >= 10 &&
+			    unreachable + vacant <= 30);
+	if (rounds)
+		assert_int_equal(r.samples + unreachable + vacant, 3 * 53);
+	thalweg_session_close(s, NULL);
+	for (uint32_t w = 0; w < (loses ? 4 : 5); w++)
+		for (int e = 0; e < 3; e++)
+			for (uint32_t i = 0; i < 11; i++)
+				assert_int_equal(times[w][e][i], i < (w < 3 ? 11 : 10));
+}
+
+static void own_samples_of_every_worker(void **state)
+{
+	static const char *const strategies[] = { "{name: fedbuff, push: 2}",
+						  "{name: fedasync, push: 3}",
+						  "{name: averaging, push: 2}", "ssgd", "asgd" };
+
+	for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
+		own_samples(strategies[k], THALWEG_SIM, false);
+		own_samples(strategies[k], THALWEG_SIM, true);
+		own_samples(strategies[k], THALWEG_THREADS, false);
+	}
+}
+
 /* A run that is stopped resumes, and comes to what one run comes to. */
 static void stopped_and_resumed(void **state)
 {
@@ -376,8 +461,11 @@ static void stopped_and_resumed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_preset_in_sim), cmocka_unit_test(every_preset_in_threads),
-		cmocka_unit_test(own_steps),           cmocka_unit_test(threads_do_not_show),
+		cmocka_unit_test(every_preset_in_sim),
+		cmocka_unit_test(every_preset_in_threads),
+		cmocka_unit_test(own_steps),
+		cmocka_unit_test(threads_do_not_show),
+		cmocka_unit_test(own_samples_of_every_worker),
 		cmocka_unit_test(stopped_and_resumed),
 	};
 

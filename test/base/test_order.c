@@ -140,6 +140,39 @@ static void drawn_subsets_are_spread(void **state)
 	assert_in_range(same, 0, 5);
 }
 
+/* Own samples: each slot has its numbers from 0 on once in an epoch, in another order in the next;
+ * one that has fewer has them at the first places, and the others are vacant. */
+static void own_samples_are_numbered_by_their_owner(void **state)
+{
+	const uint64_t all = 53, has[] = { 0, 10, 4, 1 };
+
+	(void)state;
+	for (size_t h = 0; h < sizeof has / sizeof has[0]; h++) {
+		struct tw_order o = tw_order_make(3, all);
+		unsigned times[2][5][11] = { 0 }, moved = 0;
+
+		o.subsets = (struct tw_subsets){ all, 2, 5, true };
+		o.own = has[h];
+		for (uint64_t p = 0; p < 2 * all; p++) {
+			const struct tw_cell c = tw_subsets_cell(&o.subsets, p);
+			const uint64_t n = tw_subsets_own(&o.subsets, c.subset, has[h]);
+			const uint64_t number = c.first + (p - c.from);
+
+			assert_true(n == (has[h] ? has[h] : tw_subsets_size(&o.subsets, c.subset)));
+			if (number >= n)
+				continue;
+			times[p / all][c.subset][tw_order_sample(&o, p)]++;
+			moved += tw_order_sample(&o, p) != number;
+		}
+		for (int epoch = 0; epoch < 2; epoch++)
+			for (uint32_t k = 0; k < 5; k++)
+				for (uint64_t i = 0; i < 11; i++)
+					assert_int_equal(times[epoch][k][i],
+							 i < tw_subsets_own(&o.subsets, k, has[h]));
+		assert_true(has[h] == 1 || moved);
+	}
+}
+
 static void without_subsets_it_is_the_permutation(void **state)
 {
 	const struct tw_order o = tw_order_make(7, 123);
@@ -157,6 +190,7 @@ int main(void)
 		cmocka_unit_test(subsets_are_cells_in_rows),
 		cmocka_unit_test(each_subset_keeps_its_samples),
 		cmocka_unit_test(drawn_subsets_are_spread),
+		cmocka_unit_test(own_samples_are_numbered_by_their_owner),
 		cmocka_unit_test(without_subsets_it_is_the_permutation),
 	};
 

@@ -77,7 +77,7 @@ const char *const *faultrun_deltas(void)
 	return list;
 }
 
-bool faultrun_large, faultrun_outside;
+bool faultrun_large, faultrun_outside, faultrun_own;
 
 /* --- those who leave ------------------------------------------------------------------------ */
 
@@ -196,14 +196,15 @@ static void describe(const struct faultrun *r, char *out, size_t room)
 {
 	snprintf(out, room,
 		 "model: {quadratic: {dimension: 13, noise: 0.1}}\n"
-		 "data: {source: none, samples: %d, batch: 2, accumulate: %u}\n"
+		 "data: {source: none, samples: %d, batch: 2, accumulate: %u%s}\n"
 		 "train: {epochs: %d, seed: %llu%s}\n"
 		 "update: {rate: 0.01}\n"
 		 "cluster: {workers: %u, servers: %u, shards: %u, wait: 30s}\n"
 		 "strategy: %s\n"
 		 "checkpoint: {every: 1s, cut: %s%s}\n"
 		 "%s",
-		 SAMPLES, r->accumulate ? r->accumulate : 1, EPOCHS, (unsigned long long)r->seed,
+		 SAMPLES, r->accumulate ? r->accumulate : 1,
+		 faultrun_own ? ", deal: partition" : "", EPOCHS, (unsigned long long)r->seed,
 		 r->evaluates ? ", evaluate: 0.2" : "", r->workers, r->servers, r->shards,
 		 r->preset, r->running ? "running" : "drain",
 		 r->large || faultrun_large ? ", memory: 0B" : "",
@@ -221,6 +222,13 @@ static void log_line(void *arg, enum tw_level level, const char *who, const char
 		fprintf(stderr, "%s: %s\n", who, line);
 	if (r->heard)
 		r->heard(who, line);
+}
+
+/* Each worker has so many samples that nobody else has; 0: as many as there is room for. */
+static void make_own(struct tw_job *job, struct tw_engine *e, uint64_t own)
+{
+	job->plan.dealing.subsets.own = e->order.subsets.own = true;
+	job->plan.dealing.own = e->order.own = own;
 }
 
 const char *faultrun(const struct faultrun *r, struct faultend *end)
@@ -254,6 +262,8 @@ const char *faultrun(const struct faultrun *r, struct faultend *end)
 		tw_job_free(job);
 		return said;
 	}
+	if (faultrun_own)
+		make_own(job, engine, r->fault_seed % 2 ? 0 : SAMPLES / r->workers - 3);
 	w = watcher_new(&job->plan, r->loud);
 	sim = job->sim;
 	sim.random_crashes = r->crashes;

@@ -72,6 +72,8 @@ unsigned long faultrun_masters(const char *const *presets, uint64_t first, uint6
 extern bool faultrun_large;
 /* Somebody outside computes, by the numbers of samples (world/desk.h). */
 extern bool faultrun_outside;
+/* ... and has samples that others do not have (data.placement: own). */
+extern bool faultrun_own;
 
 /* Presets that push gradients and that the simulator accepts, NULL at the end. */
 extern const char *const faultrun_presets[];

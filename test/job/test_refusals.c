@@ -519,7 +519,7 @@ static const struct refused cases[] = {
 	  0,
 	  SIM,
 	  { "job.yaml:1: data.deal: 3 samples are too few for a subset for each of 4 workers",
-	    "use fewer workers, or deal: shuffled" } },
+	    "use fewer workers, or leave this out" } },
 	{ "data: {samples: 100, batch: 10, deal: blocks}\nmodel: {quadratic: {dimension: 20}}\n"
 	  "cluster: {workers: 4}\nstrategy: {gate: async, push: 3}\n",
 	  0,

@@ -25,6 +25,27 @@ static void deltas_from_outside(void **state)
 	faultrun_outside = false;
 }
 
+/* Callers with samples of their own: nobody is dealt what another has, and all places of the run
+ * are applied, dropped, or passed over because nobody here has them. */
+static void own_samples(void **state)
+{
+	static const char *const presets[] = { "ssgd",
+					       "{name: averaging, push: 2}",
+					       "{name: local-sgd, push: 2}",
+					       "{name: fedbuff, push: 2}",
+					       "{name: fedasync, push: 2}",
+					       "asgd",
+					       "{name: ssp, lead: 2}",
+					       NULL };
+
+	faultrun_outside = faultrun_own = true;
+	assert_int_equal(faultrun_kills(presets, 173), 0);
+	assert_int_equal(faultrun_seeds(presets, 1, 6), 0);
+	assert_int_equal(faultrun_masters(presets, 1, 4), 0);
+	assert_int_equal(faultrun_leaves(presets, 1, 3), 0);
+	faultrun_outside = faultrun_own = false;
+}
+
 /* The simulated run is the same, event for event, whoever computes. */
 static void one_run_whoever_computes(void **state)
 {
@@ -56,6 +77,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gradients_from_outside),
 		cmocka_unit_test(deltas_from_outside),
+		cmocka_unit_test(own_samples),
 		cmocka_unit_test(one_run_whoever_computes),
 	};
 

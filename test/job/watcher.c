@@ -68,6 +68,19 @@ void watcher_complain(struct watcher *w, const char *format, ...)
 	va_end(args);
 }
 
+/* Whose are the samples that somebody is given? */
+static void judge_deal(struct watcher *w, const struct tw_note *n)
+{
+	const struct tw_dealing *d = &w->plan->dealing;
+	const struct tw_cell c = tw_subsets_cell(&d->subsets, n->from);
+
+	if (c.subset != n->slot || n->from + n->count > c.to)
+		watcher_complain(w, "slot %u is dealt %u samples from %llu, which are %u's",
+				 n->slot, n->count, (unsigned long long)n->from, c.subset);
+	if (c.first + (n->from - c.from) + n->count > tw_subsets_own(&d->subsets, n->slot, d->own))
+		watcher_complain(w, "slot %u is dealt samples that it does not have", n->slot);
+}
+
 const char *watcher_wrong(const struct watcher *w)
 {
 	return w->wrong[0] ? w->wrong : NULL;
@@ -368,6 +381,8 @@ bool watcher_note(void *arg, const struct tw_note *n)
 			(unsigned long long)n->round, (unsigned long long)n->version,
 			(unsigned long long)n->from, n->count);
 	w->applied += n->kind == TW_NOTE_APPLY ? n->count : 0;
+	if (n->kind == TW_NOTE_DEAL && w->plan->dealing.subsets.own)
+		judge_deal(w, n);
 	if (n->kind == TW_NOTE_APPLY)
 		applied(w, n);
 	else if (n->kind == TW_NOTE_DROP)
@@ -400,6 +415,7 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 	const bool drops = tw_gate_quorum(p->gate, p->gate_options, 2, 0) < 2;
 	const uint64_t unit = unit_of(p);
 	const uint32_t subsets = p->dealing.subsets.count; /* each ends with a stripe of its own */
+	const uint64_t passed = t->unreachable + t->vacant;
 	uint64_t applied = 0;
 
 	for (uint32_t s = 1; s < p->problem.shards; s++)
@@ -409,21 +425,24 @@ static void judge_rounds(struct watcher *w, const struct tw_totals *t)
 		const uint8_t times = w->shard[0].times[i];
 
 		applied += times;
-		if (times > 1 || (times == 0 && !drops && !t->refused))
+		if (times > 1 || (times == 0 && !drops && !t->refused && !passed))
 			watcher_complain(w, "sample %llu was applied %u times under %s",
 					 (unsigned long long)i, times, p->gate->name);
 	}
-	if (applied + t->dropped + t->refused * unit != p->dealing.positions)
+	if (applied + t->dropped + t->refused * unit + passed != p->dealing.positions)
 		watcher_complain(w,
-				 "%llu applied + %llu dropped + %llu refused is not the %llu dealt",
+				 "%llu applied + %llu dropped + %llu refused + %llu passed over is "
+				 "not the %llu dealt",
 				 (unsigned long long)applied, (unsigned long long)t->dropped,
 				 (unsigned long long)(t->refused * unit),
+				 (unsigned long long)passed,
 				 (unsigned long long)p->dealing.positions);
 	if (t->samples != applied)
 		watcher_complain(w, "%llu samples were applied, the run says %llu",
 				 (unsigned long long)applied, (unsigned long long)t->samples);
 	/* stripes are whole, whoever gets them; none crosses push_after */
-	if (p->dealing.batch && p->problem.samples % (unit * (subsets ? subsets : 1)) == 0 &&
+	if (p->dealing.batch && !p->dealing.subsets.own &&
+	    p->problem.samples % (unit * (subsets ? subsets : 1)) == 0 &&
 	    p->dealing.positions % unit == 0 && p->traffic.push_from % unit == 0 &&
 	    t->steps * p->dealing.batch != t->samples)
 		watcher_complain(w, "%llu steps of %u samples are not %llu",
@@ -449,6 +468,7 @@ static void judge_samples(struct watcher *w, const struct tw_totals *t)
 static void judge_others(struct watcher *w, const struct tw_totals *t)
 {
 	const bool one_mind = tw_gate_drops(w->plan->gate, w->plan->gate_options);
+	const uint64_t passed = (t->unreachable + t->vacant) * w->plan->problem.shards;
 	uint64_t missing = 0, repeated = 0, late = 0;
 
 	for (uint64_t p = 0; p < w->plan->dealing.positions; p++) {
@@ -466,10 +486,12 @@ static void judge_others(struct watcher *w, const struct tw_totals *t)
 		}
 		repeated += twice;
 	}
+	/* some shards may have what a worker pushed before it was lost, and others not */
+	missing -= missing < passed ? missing : passed;
 	if (missing > (t->lost_updates + t->refused) * unit_of(w->plan) * w->plan->problem.shards)
 		watcher_complain(w, "%llu samples are missing on shards, lost_updates is %llu",
 				 (unsigned long long)missing, (unsigned long long)t->lost_updates);
-	if (missing == 0 && t->lost_updates)
+	if (missing == 0 && !passed && t->lost_updates)
 		watcher_complain(w, "nothing is missing, lost_updates is %llu",
 				 (unsigned long long)t->lost_updates);
 	if (missing && !w->hosted_again && !t->refused)

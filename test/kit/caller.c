@@ -4,11 +4,25 @@
 
 #include <stdlib.h>
 
+/* Own samples are numbered by their worker: is this place one of them? */
+static bool has(const struct tw_engine *e, uint32_t worker, uint64_t p)
+{
+	const struct tw_subsets *s = &e->order.subsets;
+	struct tw_cell c;
+
+	if (!s->own)
+		return true;
+	c = tw_subsets_cell(s, p);
+	return c.subset == worker &&
+	       c.first + (p - c.from) < tw_subsets_own(s, worker, e->order.own);
+}
+
 /* Where in its epoch the sample stands. */
-static uint64_t place_of(const struct tw_engine *e, uint64_t epoch, uint64_t sample)
+static uint64_t place_of(const struct tw_engine *e, uint32_t worker, uint64_t epoch,
+			 uint64_t sample)
 {
 	for (uint64_t p = epoch * e->samples; p < (epoch + 1) * e->samples; p++)
-		if (tw_order_sample(&e->order, p) == sample)
+		if (has(e, worker, p) && tw_order_sample(&e->order, p) == sample)
 			return p;
 	abort();
 }
@@ -31,16 +45,22 @@ static double ask(const struct tw_engine *e, enum tw_pass_kind kind, uint64_t fr
 	return score.loss / (double)count;
 }
 
-double caller_gradient(const struct tw_engine *e, const uint64_t *sample, uint64_t count,
-		       uint64_t epoch, const float *w, float *g)
+static double gradient_for(const struct tw_engine *e, uint32_t worker, const uint64_t *sample,
+			   uint64_t count, uint64_t epoch, const float *w, float *g)
 {
-	const uint64_t from = place_of(e, epoch, sample[0]);
+	const uint64_t from = place_of(e, worker, epoch, sample[0]);
 	double none;
 
 	for (uint64_t k = 0; k < count; k++)
-		if (tw_order_sample(&e->order, from + k) != sample[k])
+		if (!has(e, worker, from + k) || tw_order_sample(&e->order, from + k) != sample[k])
 			abort();
 	return ask(e, TW_PASS_GRADIENT, from, count, w, g, &none);
+}
+
+double caller_gradient(const struct tw_engine *e, const uint64_t *sample, uint64_t count,
+		       uint64_t epoch, const float *w, float *g)
+{
+	return gradient_for(e, 0, sample, count, epoch, w, g);
 }
 
 double caller_score(const struct tw_engine *e, uint64_t from, uint64_t count, const float *w,
@@ -62,8 +82,8 @@ static void *serve(void *arg)
 			continue;
 		a.loss = t.score ? caller_score(c->engine, t.sample[0], t.count, t.parameters,
 						&a.correct)
-				 : caller_gradient(c->engine, t.sample, t.count, t.epoch,
-						   t.parameters, t.vector);
+				 : gradient_for(c->engine, t.about.worker, t.sample, t.count,
+						t.epoch, t.parameters, t.vector);
 		tw_desk_answer(c->desk, t.id, &a);
 	}
 	return NULL;

@@ -167,6 +167,14 @@ bool tw_orphans_next_range(struct master *m, uint32_t slot, uint64_t end, uint64
 			   struct tw_span *out);
 /* May a worker that was told that there is nothing for it get something now? */
 bool tw_orphans_may_help(struct master *m);
+/* data.placement own: what is next and nobody here can compute is passed over. */
+void tw_orphans_pass(struct master *m, struct tw_context *ctx);
+/* ... and a round ends where the first epoch does of which samples are left; else at `end`. */
+uint64_t tw_orphans_end(const struct master *m, uint64_t end);
+/* For a cut: how much was passed over. */
+#define TW_PASSED_PART "passed"
+struct tw_array tw_orphans_pack(const struct master *m);
+void tw_orphans_restore(struct master *m, const struct tw_array *a);
 
 /* master_leases.c */
 /* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */

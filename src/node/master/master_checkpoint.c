@@ -142,6 +142,7 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	m->cuts.asked = as_of_now(m);
 	tw_wish_put(m, TW_WISH_CHECKPOINT, false);
 	m->since = tw_now(ctx);
+	m->cuts.passed = m->dealing.orphans.passed;
 	st = tw_spans_copy(&m->cuts.closed, &m->dealing.taken);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		for (uint32_t i = 0; i < m->member[k].held.count && st == TW_OK; i++)
@@ -197,7 +198,8 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	struct speed *speeds = m->plan->traffic.adaptive ? tw_speeds_list(m) : NULL;
 	struct tw_array optimiser;
 	const enum tw_status packed = tw_batch_master_pack(m, &optimiser);
-	struct tw_array list[4] = {
+	const struct tw_array passed = tw_orphans_pack(m);
+	struct tw_array list[5] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",
 		  .n = m->cuts.closed.count * sizeof *closed,
@@ -213,6 +215,8 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 
 	if (optimiser.n)
 		list[count++] = optimiser;
+	if (passed.n)
+		list[count++] = passed;
 	x.workers = tw_master_live(m);
 	x.release = tw_now(ctx) + m->plan->checkpoint.save_time + TW_SECOND / 10;
 	if (!m->cuts.running) {

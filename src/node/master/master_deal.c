@@ -77,6 +77,7 @@ static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 		left -= r.to - r.from;
 	} while (m->plan->dealing.subsets.count && left && !tw_deal_too_early(m, slot) &&
 		 tw_deal_next_range(m, slot, m->plan->dealing.positions, left, &r));
+	tw_orphans_pass(m, ctx);
 	return true;
 }
 
@@ -120,6 +121,7 @@ static void serve(struct master *m, struct tw_context *ctx)
 	bool early = false; /* it is not the turn of anybody from here on */
 	uint32_t k = 0;
 
+	tw_orphans_pass(m, ctx);
 	for (;; k++) {
 		const bool left = !tw_deal_exhausted(m);
 

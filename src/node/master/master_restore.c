@@ -394,6 +394,7 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 		if (st == TW_OK)
 			st = tw_batch_master_restore(
 				m, tw_part_find(one.list, one.count, TW_BATCH_PART));
+		tw_orphans_restore(m, tw_part_find(one.list, one.count, TW_PASSED_PART));
 		m->heap->put(m->heap, one.list);
 	}
 	m->rounds.number = x->round;

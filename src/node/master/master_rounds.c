@@ -2,9 +2,10 @@
 /* master_rounds.c - rounds: stripes are planned, staged on all shards, and committed as one set.
  *
  *  (1) a round's stripes lie in one epoch, in slot order, unless they are of many steps; with
- *      data.deal each is of its worker's subset, or of one that has no worker.  A round is
- *      committed with those whose contribution is staged on *every* shard, dead or alive, and with
- *      nobody else.
+ *      data.deal each is of its worker's subset, or of one that has no worker.  Where samples are
+ *      own (data.placement) a round is of the first epoch of which some are left, and a worker
+ *      that has none of them left sits out.  A round is committed with those whose contribution
+ *      is staged on *every* shard, dead or alive, and with nobody else.
  *  (2) a worker whose stripe was too late for its round is behind until it asks for work again, and
  *      gets no stripe meanwhile.
  *  (3) opening and committing a round walk over all members; every other event costs as much as it
@@ -102,6 +103,7 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 	if (first && tw_spans_gap(&m->dealing.taken, 0, end, 1, &r))
 		m->rounds.begins = r.from;
 	size = (uint64_t)tw_plan_stripe(m->plan, tw_deal_batch(m, slot), m->rounds.begins);
+	end = tw_orphans_end(m, end);
 	if (!first && m->rounds.border < end) /* (1) */
 		end = m->rounds.border;
 	if (!size || !tw_deal_next_range(m, slot, end, size, &r))
@@ -130,6 +132,7 @@ static void plan_ahead(struct master *m, struct tw_context *ctx)
 {
 	const struct tw_slots *live = &m->members.live;
 	const uint64_t last = m->plan->ends.updates;
+	const uint64_t end = tw_orphans_end(m, m->plan->dealing.positions);
 
 	if (!m->plan->traffic.delay || !may_open(m) || (last && m->rounds.number + 1 >= last))
 		return;
@@ -141,7 +144,7 @@ static void plan_ahead(struct master *m, struct tw_context *ctx)
 
 		if (tw_deal_too_early(m, k))
 			continue;
-		if (!size || !tw_deal_next_range(m, k, m->plan->dealing.positions, size, &r))
+		if (!size || !tw_deal_next_range(m, k, end, size, &r))
 			continue;
 		if (tw_deal_take(m, r.from, r.to) != TW_OK) {
 			tw_give_up(ctx, TW_NO_MEMORY, "no memory for a stripe");
@@ -403,6 +406,7 @@ static void plan_late(struct master *m, struct tw_context *ctx)
 static void deal(struct master *m, struct tw_context *ctx)
 {
 	for (;;) {
+		tw_orphans_pass(m, ctx);
 		if (m->rounds.open) {
 			plan_late(m, ctx);
 			if (planned(&m->rounds) == 0) {

@@ -157,6 +157,7 @@ struct member {
 	uint32_t next_at; /* the next one in membership.at_node */
 	struct holding held;
 	uint64_t steps, samples; /* it has reported since it joined */
+	uint64_t own;            /* samples of its own, see master_subsets.c */
 	struct speed speed;      /* where plan.traffic.adaptive asks for it */
 	int64_t asked;           /* when it was last given work, or finished some */
 	struct stripe stripe;
@@ -301,6 +302,10 @@ struct orphans {
 	uint64_t *next;         /* by slot */
 	uint32_t *heap, *place; /* of slots without a worker; by slot */
 	uint32_t count;
+	uint64_t *lost; /* by slot: see (5); NULL: samples are not own */
+	struct passed {
+		uint64_t unreachable, vacant; /* places */
+	} passed;
 };
 
 /* See master_deal.c.
@@ -457,6 +462,7 @@ struct cuts {
 	uint32_t asked_for, written; /* (2) */
 	uint32_t lacks;              /* whose part is not here */
 	struct tw_spans closed;      /* at the SNAP */
+	struct passed passed;        /* the same: what of it was passed over */
 	struct tw_master_part asked; /* the master's part, as it was then */
 	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
 	int64_t draining;       /* since when nobody gets work, for the cut being made */

@@ -9,12 +9,24 @@
  *  (3) `heap` has the slots without a worker, the least (next, slot) first; place[k] is where slot
  *      k is in it, from 1; 0: it has a worker.
  *  (4) a position is passed over once, so what an event costs does not grow with the number of
- *      workers, but for the logarithm of the heap. */
+ *      workers, but for the logarithm of the heap.
+ *  (5) where samples are own (data.placement), nobody else can compute them.  Places of slots
+ *      without a worker, and those behind a worker's last sample, are passed over as soon as
+ *      nothing before them is left to deal: they are *unreachable* in the epochs that the slot's
+ *      last worker had begun when it went (below `lost`), and *vacant* otherwise.  So all places of
+ *      an epoch are dealt or passed over, and one that joins begins where the others are. */
 #include "node/master/master.h"
+
+#include <string.h>
 
 static bool divided(const struct master *m)
 {
 	return m->plan->dealing.subsets.count;
+}
+
+static bool own(const struct master *m)
+{
+	return m->plan->dealing.subsets.own;
 }
 
 /* --- the heap --------------------------------------------------------------------------------- */
@@ -62,7 +74,9 @@ enum tw_status tw_orphans_init(struct master *m)
 	o->next = tw_heap_zeros(m->heap, slots * sizeof *o->next);
 	o->heap = tw_heap_zeros(m->heap, (slots + 1) * sizeof *o->heap);
 	o->place = tw_heap_zeros(m->heap, slots * sizeof *o->place);
-	if (!o->next || !o->heap || !o->place)
+	if (own(m))
+		o->lost = tw_heap_zeros(m->heap, slots * sizeof *o->lost);
+	if (!o->next || !o->heap || !o->place || (own(m) && !o->lost))
 		return TW_NO_MEMORY;
 	for (uint32_t k = 0; k < slots; k++)
 		put_at(o, ++o->count, k);
@@ -76,6 +90,7 @@ void tw_orphans_release(struct master *m)
 	m->heap->put(m->heap, o->next);
 	m->heap->put(m->heap, o->heap);
 	m->heap->put(m->heap, o->place);
+	m->heap->put(m->heap, o->lost);
 }
 
 void tw_orphans_seat(struct master *m, uint32_t slot, bool live)
@@ -87,6 +102,8 @@ void tw_orphans_seat(struct master *m, uint32_t slot, bool live)
 	if (!live) {
 		sift(o, ++o->count, slot);
 		m->dealing.again = true;
+		if (own(m))
+			o->lost[slot] = o->next[slot] / m->plan->problem.samples + 1;
 	} else {
 		const uint32_t at = o->place[slot], last = o->heap[o->count--];
 
@@ -123,8 +140,22 @@ void tw_orphans_came_back(struct master *m, uint64_t from, uint64_t to)
 
 void tw_orphans_restart(struct master *m)
 {
+	m->dealing.orphans.passed = (struct passed){ 0 };
 	for (uint32_t k = 0; divided(m) && k < m->plan->crew.workers; k++)
 		move_to(&m->dealing.orphans, k, 0);
+}
+
+/* Where the places of a cell end that are samples of the slot's worker. */
+static uint64_t samples_end(const struct master *m, const struct tw_cell *c)
+{
+	uint64_t has;
+
+	if (!own(m))
+		return c->to;
+	has = tw_subsets_own(&m->plan->dealing.subsets, c->subset, m->member[c->subset].own);
+	if (has <= c->first)
+		return c->from;
+	return has - c->first < c->to - c->from ? c->from + (has - c->first) : c->to;
 }
 
 /* The first free range of subset k below `end`, at most `most` long. */
@@ -137,11 +168,12 @@ static bool next_of(struct master *m, uint32_t k, uint64_t end, uint64_t most, s
 	at = found ? out->from : end > at ? end : at; /* all below it is taken, whosever it is */
 	for (; found && at < end;) {
 		const struct tw_cell c = tw_subsets_next(&m->plan->dealing.subsets, k, at);
+		const uint64_t to = samples_end(m, &c);
 
 		at = at > c.from ? at : c.from;
 		if (at >= end)
 			found = false;
-		else if (tw_spans_gap(&m->dealing.taken, at, c.to < end ? c.to : end, most, out))
+		else if (tw_spans_gap(&m->dealing.taken, at, to < end ? to : end, most, out))
 			break;
 		else
 			at = c.to < end ? c.to : end;
@@ -171,10 +203,10 @@ bool tw_orphans_next_range(struct master *m, uint32_t slot, uint64_t end, uint64
 			   struct tw_span *out)
 {
 	struct tw_span other;
-	const bool own = next_of(m, slot, end, most, out);
+	const bool mine = next_of(m, slot, end, most, out);
 
-	if (!next_orphan(m, own ? out->from : end, most, &other))
-		return own;
+	if (own(m) || !next_orphan(m, mine ? out->from : end, most, &other))
+		return mine;
 	*out = other;
 	return true;
 }
@@ -183,5 +215,70 @@ bool tw_orphans_may_help(struct master *m)
 {
 	struct tw_span r;
 
+	if (own(m))
+		return false;
 	return !divided(m) || next_orphan(m, m->plan->dealing.positions, 1, &r);
+}
+
+/* --- what nobody can compute ------------------------------------------------------------------ */
+
+/* (5) The first free range, if it is of nobody: *out is it, within its cell. */
+static bool next_of_nobody(struct master *m, struct tw_span *out)
+{
+	const uint64_t end = m->plan->dealing.positions;
+	struct tw_cell c;
+
+	if (!tw_spans_gap(&m->dealing.taken, 0, end, 1, out))
+		return false;
+	c = tw_subsets_cell(&m->plan->dealing.subsets, out->from);
+	if (!m->dealing.orphans.place[c.subset] && out->from < samples_end(m, &c))
+		return false;
+	return tw_spans_gap(&m->dealing.taken, out->from, c.to < end ? c.to : end, UINT64_MAX, out);
+}
+
+void tw_orphans_pass(struct master *m, struct tw_context *ctx)
+{
+	struct orphans *o = &m->dealing.orphans;
+	struct tw_span r;
+
+	if (!own(m) || m->phase != PHASE_RUN || m->waits.paused)
+		return;
+	while (tw_master_live(m) && next_of_nobody(m, &r)) {
+		const uint32_t k = tw_subsets_cell(&m->plan->dealing.subsets, r.from).subset;
+		const bool begun = o->place[k] && r.from / m->plan->problem.samples < o->lost[k];
+
+		if (tw_deal_take(m, r.from, r.to) != TW_OK) {
+			tw_give_up(ctx, TW_NO_MEMORY, "no memory for samples that nobody has");
+			return;
+		}
+		*(begun ? &o->passed.unreachable : &o->passed.vacant) += r.to - r.from;
+	}
+}
+
+uint64_t tw_orphans_end(const struct master *m, uint64_t end)
+{
+	const uint64_t samples = m->plan->problem.samples;
+	struct tw_span r;
+
+	if (!own(m) || !tw_spans_gap(&m->dealing.taken, 0, end, 1, &r))
+		return end;
+	return (r.from / samples + 1) * samples < end ? (r.from / samples + 1) * samples : end;
+}
+
+/* --- cuts ------------------------------------------------------------------------------------- */
+
+struct tw_array tw_orphans_pack(const struct master *m)
+{
+	return (struct tw_array){ .name = TW_PASSED_PART,
+				  .n = own(m) ? sizeof m->cuts.passed : 0,
+				  .kind = TW_BYTES,
+				  .at = &m->cuts.passed };
+}
+
+void tw_orphans_restore(struct master *m, const struct tw_array *a)
+{
+	struct orphans *o = &m->dealing.orphans;
+
+	if (own(m) && a && a->n == sizeof o->passed)
+		memcpy(&o->passed, a->at, sizeof o->passed);
 }

@@ -432,6 +432,7 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 		refuse(ctx, msg, TW_REFUSED_FULL);
 		return;
 	}
+	m->member[slot].own = msg->b.hello.own;
 	tw_master_take_in(m, ctx, slot, msg->from.node, msg->b.hello.boot);
 	for (uint32_t s = 0; s < m->plan->problem.shards && turned_away; s++)
 		if (tw_shard_has_home(&m->shard[s])) /* it may believe somebody else */
@@ -505,6 +506,7 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 		return;
 	}
 	tw_master_heard_survivor(m);
+	e->own = h->own;
 	seat(m, h->slot, msg->from.node);
 	e->heard = true;
 	e->boot = h->boot;

@@ -31,7 +31,8 @@ void tw_worker_hello(struct worker *w, struct tw_context *ctx, bool fresh)
 					     .steps = w->steps,
 					     .samples = w->samples,
 					     .boot = ctx->boot,
-					     .cell = w->stage ? w->stage->cell : 0 };
+					     .cell = w->stage ? w->stage->cell : 0,
+					     .own = w->plan->dealing.own };
 	if (!fresh && w->leases.count) {
 		tail = tw_msg_tail(ctx, m, w->leases.count * sizeof *tail);
 		if (!tail)
