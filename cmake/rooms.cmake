@@ -118,10 +118,10 @@ tw_room(query NEEDS cost run metrics checkpoint spec strategy engine actor model
 	base)
 tw_room(compare NEEDS run metrics checkpoint spec node world engine strategy actor model graph data
 	vec base SOURCES ${page_parts})
-tw_room(bench NEEDS query cost run metrics checkpoint spec node world wire engine strategy actor model
-	graph data vec base SOURCES ${torch_program})
 tw_room(api NEEDS query run metrics checkpoint spec engine world wire actor model graph data vec base
 	SOURCES ${abi_rows})
+tw_room(bench NEEDS api query cost run metrics checkpoint spec node world wire engine strategy actor model
+	graph data vec base SOURCES ${torch_program})
 tw_room(web NEEDS metrics base LIBRARIES PkgConfig::MICROHTTPD)
 tw_room(cli NEEDS web bench compare query run)
 

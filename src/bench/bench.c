@@ -11,17 +11,11 @@
 #define QUIET 0.95 /* of a core: less, and somebody else computes too */
 
 /* sim and growth first: they measure memory, and count what the process held before. */
-const struct tw_bench *const tw_bench_all[] = { &tw_bench_sim,
-						&tw_bench_growth,
-						&tw_bench_codec,
-						&tw_bench_exchange,
-						&tw_bench_compute,
-						&tw_bench_scale,
-						&tw_bench_allreduce,
-						&tw_bench_connections,
-						&tw_bench_optimiser,
-						&tw_bench_pipeline,
-						NULL };
+const struct tw_bench *const tw_bench_all[] = {
+	&tw_bench_sim,       &tw_bench_growth,   &tw_bench_codec,     &tw_bench_exchange,
+	&tw_bench_compute,   &tw_bench_scale,    &tw_bench_allreduce, &tw_bench_connections,
+	&tw_bench_optimiser, &tw_bench_pipeline, &tw_bench_session,   NULL
+};
 
 double tw_paired(const double *a, const double *b, size_t n)
 {

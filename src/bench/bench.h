@@ -18,14 +18,14 @@ struct tw_bench_how {
 	enum tw_world_kind world; /* of exchange: TW_WORLD_TCP, TW_WORLD_MPI; of pipeline:
 				   * TW_WORLD_TCP; else threads */
 	struct tw_ranks *ranks;   /* TW_WORLD_MPI: those that all run this bench; else NULL */
-	size_t size;              /* exchange over tcp, allreduce: parameters, connections: workers,
+	size_t size;     /* exchange over tcp, allreduce, session: parameters, connections: workers,
 			  * pipeline over tcp: width of hidden layers, growth: the largest
 			  * of both; 0: as usual */
-	unsigned rounds;          /* of those that count them; 0: as many as they want */
-	double block;             /* their seconds of one side in one round; 0: as they want */
-	double quiet;             /* share of a core below which there are no ratios; 0: 0.95 */
-	json_t *facts;            /* object: members besides "cases" */
-	json_t *notes;            /* array of sentences that belong to the figures */
+	unsigned rounds; /* of those that count them; 0: as many as they want */
+	double block;    /* their seconds of one side in one round; 0: as they want */
+	double quiet;    /* share of a core below which there are no ratios; 0: 0.95 */
+	json_t *facts;   /* object: members besides "cases" */
+	json_t *notes;   /* array of sentences that belong to the figures */
 };
 
 struct tw_bench {
@@ -36,7 +36,7 @@ struct tw_bench {
 
 extern const struct tw_bench tw_bench_exchange, tw_bench_sim, tw_bench_codec, tw_bench_compute,
 	tw_bench_scale, tw_bench_connections, tw_bench_allreduce, tw_bench_optimiser,
-	tw_bench_pipeline, tw_bench_growth;
+	tw_bench_pipeline, tw_bench_growth, tw_bench_session;
 extern const struct tw_bench *const tw_bench_all[]; /* NULL at the end */
 
 /* Run one bench, or all for NULL.  *result is {"version", "isa", "cases": [{name, value, unit,

@@ -28,6 +28,7 @@ struct tw_desk {
 	struct open_task *open, *spare;
 	uint64_t ids;
 	bool over, shut;
+	_Atomic uint64_t joined, copied; /* parameters for callers, answers of theirs */
 };
 
 struct tw_desk *tw_desk_new(struct tw_heap *heap, const struct tw_engine *engine, uint64_t most,
@@ -205,6 +206,7 @@ static const float *join(struct tw_desk *d, struct open_task *t, float *into)
 		t->joined = d->heap->get(d->heap, elements(d) * sizeof(float));
 	if (!room)
 		room = t->joined;
+	atomic_fetch_add_explicit(&d->joined, 1, memory_order_relaxed);
 	for (size_t k = 0; room && k < in->pieces; k++)
 		memcpy(room + in->piece[k].from, in->piece[k].at, in->piece[k].n * sizeof *room);
 	return room;
@@ -356,14 +358,22 @@ enum tw_status tw_desk_answer(struct tw_desk *d, uint64_t id, const struct tw_de
 	if (again)
 		return TW_OK;
 	if (a->status == TW_OK && wanted && a->vector && !is_score(e) &&
-	    a->vector != e->c->gradient)
+	    a->vector != e->c->gradient) {
+		atomic_fetch_add_explicit(&d->copied, 1, memory_order_relaxed);
 		memcpy(e->c->gradient, a->vector, elements(d) * sizeof(float));
+	}
 	e->c->score = e->sum;
 	if (!is_score(e))
 		e->c->score.correct = -1;
 	e->c->status = wanted ? a->status : TW_CANCELLED;
 	e->answered(e);
 	return wanted ? TW_OK : TW_CANCELLED;
+}
+
+void tw_desk_copied(struct tw_desk *d, uint64_t *parameters, uint64_t *vectors)
+{
+	*parameters = atomic_load(&d->joined);
+	*vectors = atomic_load(&d->copied);
 }
 
 /* --- the end --- */

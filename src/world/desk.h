@@ -70,6 +70,8 @@ struct tw_desk_answer {
 enum tw_status tw_desk_answer(struct tw_desk *d, uint64_t id, const struct tw_desk_answer *a);
 /* The task with this number, if it is open: a step?  Its samples. */
 bool tw_desk_knows(struct tw_desk *d, uint64_t id, bool *score, uint64_t *count);
+/* How often parameters were put together or copied for a caller, and answers copied from one. */
+void tw_desk_copied(struct tw_desk *d, uint64_t *parameters, uint64_t *vectors);
 /* The run is over: takes end. */
 void tw_desk_over(struct tw_desk *d);
 /* Nobody is to take any more: takes end. */

@@ -120,6 +120,25 @@ static void growth_has_time_and_memory_of_every_size(void **state)
 	no_child_is_left();
 }
 
+/* The desk counts what it copies: parameters of 16 shards once for each step, gradients never. */
+static void a_session_copies_parameters_once(void **state)
+{
+	json_t *r = bench_result(&tw_bench_session,
+				 (struct tw_bench_how){ .rounds = 1, .size = 20000 });
+	const json_t *step = get(r, "session-step"), *tiny = get(r, "session-tiny");
+
+	assert_int_equal(json_array_size(json_object_get(r, "cases")), 2);
+	assert_true(field(step, "parameter_copies") == 1.0);
+	assert_true(field(step, "gradient_copies") == 0.0);
+	assert_true(field(tiny, "parameter_copies") == 0.0); /* one shard: as it lies there */
+	assert_true(field(tiny, "gradient_copies") == 0.0);
+	assert_true(field(step, "value") > 0.0 && field(tiny, "value") > 0.0);
+	assert_true(fabs(field(step, "floor") - field(step, "built_in") -
+			 1.2 * field(step, "memcpy")) < 1e-12);
+	json_decref(r);
+	no_child_is_left();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,6 +147,7 @@ int main(void)
 		cmocka_unit_test(every_codec_is_measured),
 		cmocka_unit_test(the_idle_engine_costs_nothing_twice),
 		cmocka_unit_test(growth_has_time_and_memory_of_every_size),
+		cmocka_unit_test(a_session_copies_parameters_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
