@@ -311,14 +311,14 @@ struct thalweg_session_request {
 	 * header has fewer fields: the others are zeros. */
 	size_t size;
 	struct thalweg_layout layout;
-	/* With a job: the workers are in this process, or simulated (its `world`); it has neither
-	 * an engine nor a model. */
+	/* With a job: the workers are in this process, or simulated (its `world`), or on all ranks
+	 * of an MPI (address "mpi"); it has neither an engine nor a model. */
 	const struct thalweg_request *job;
 	const char *directory; /* as for thalweg_train; NULL keeps nothing */
 	unsigned flags;        /* with a directory: THALWEG_AGAIN */
 	/* Without a job: join the cluster of `thalweg serve` as one worker.  Its job has
 	 * model: {tensors: FILE}. */
-	const char *address; /* of the master: "head:7433" */
+	const char *address; /* of the master: "head:7433"; with a job: NULL or "mpi" */
 	const char *key;     /* the file of the cluster's key; NULL: it has none */
 	const char *save;    /* a new file for the model when the run is over; NULL: none */
 	double patience;     /* seconds without a master before END; 0: 600; negative: for ever */
@@ -339,6 +339,12 @@ struct thalweg_session_request {
 	 * its private key, and the authority that signs all of them; NULL: none. */
 	const char *certificate, *certificate_key, *authority;
 };
+
+/* Ranks of an MPI (address "mpi").  A launcher (mpirun, mpiexec, srun) starts the program, and each
+ * rank opens the session with the same job and layout.  Without cluster.workers each rank is one
+ * worker.  A thread of the session calls MPI, from MPI_Init to MPI_Finalize: a program that has
+ * initialised MPI itself is refused, and a process has one such session.  Rank 0 has directory,
+ * result and parameters.  If a rank dies, MPI ends all of them. */
 
 /* Open a session; it begins to train at once.  A join waits for the master's job, as long as
  * `patience` says.  THALWEG_BAD_INPUT: the request, the job or the layout is wrong; if the master's

@@ -87,7 +87,7 @@ thalweg() { "$build/thalweg" "$@"; }
 	--http off --json >result 2>log) &
 served=$!
 for ((k = 0; k < 200; k++)); do
-	port=$(sed -n 's/.*join 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/cluster/log" 2>/dev/null | head -1)
+	port=$(sed -n 's/.*join 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/cluster/log" 2>/dev/null | head -1) || true
 	[ -z "$port" ] || break
 	sleep 0.05
 done
@@ -107,7 +107,7 @@ cp examples/embed/federated.yaml "$dir/cluster/"
 	--http off --json >own_result 2>own_log) &
 served=$!
 for ((k = 0; k < 200; k++)); do
-	port=$(sed -n 's/.*join 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/cluster/own_log" 2>/dev/null | head -1)
+	port=$(sed -n 's/.*join 127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/cluster/own_log" 2>/dev/null | head -1) || true
 	[ -z "$port" ] || break
 	sleep 0.05
 done
@@ -121,10 +121,10 @@ for other in $others; do
 	wait "$other" || fail "a caller ended: $(cat "$dir"/cluster/own_[0-4])"
 done
 wait $served || fail "serve ended: $(cat "$dir/cluster/own_log")"
-grep -q '"vacant": 5000' "$dir/cluster/own_result" || fail "own: $(grep -A3 '"own"' "$dir/cluster/own_result")"
-grep -q '"samples": 15000,' "$dir/cluster/own_result" || fail "own: not all samples: $(cat "$dir/cluster/own_result")"
+grep -q '"vacant": 10000' "$dir/cluster/own_result" || fail "own: $(grep -A3 '"own"' "$dir/cluster/own_result")"
+grep -q '"samples": 30000,' "$dir/cluster/own_result" || fail "own: not all samples: $(cat "$dir/cluster/own_result")"
 accuracy=$(sed -n 's/^ *"accuracy": \([0-9.]*\),.*/\1/p' "$dir/cluster/own_result" | head -1)
-awk -v a="$accuracy" 'BEGIN { exit !(a > 0.9 && a <= 1) }' || fail "federated: accuracy only $accuracy"
+awk -v a="$accuracy" 'BEGIN { exit !(a > 0.85 && a <= 1) }' || fail "federated: accuracy only $accuracy"
 
 # --- CMake's package ---
 mkdir "$dir/cmake"

@@ -29,6 +29,7 @@ struct thalweg_job {
 	pthread_mutex_t voice; /* one call of the listener at a time */
 	struct tw_log log;
 	_Atomic int stop;
+	struct tw_ranks *ranks;    /* we are rank 0 of these; else NULL */
 	bool kept;                 /* checkpoints of this training are on disk */
 	struct thalweg_event last; /* progress as it was last heard of */
 };
@@ -48,13 +49,20 @@ void tw_api_log(void *arg, enum tw_level level, const char *who, const char *lin
 
 /* open.c */
 
-/* As thalweg_open, with an engine for a session that `engine` opens once the job is read; NULL: the
- * request's own, or the job's. */
 typedef enum tw_status (*tw_api_engine)(void *arg, struct tw_job *job, struct tw_heap *heap,
 					struct tw_engine **out, struct tw_error *why);
-enum tw_status tw_api_open(const struct thalweg_request *request, const char *const *own,
-			   size_t owns, tw_api_engine engine, void *arg, struct thalweg_job **out,
-			   struct tw_error *why);
+struct tw_api_how {
+	const char *const *own; /* overrides besides the request's */
+	size_t owns;
+	/* Opens an engine for a session once the job is read; NULL: the request's own, or the
+	 * job's. */
+	tw_api_engine engine;
+	void *arg;
+	uint32_t ranks; /* the world is that of so many MPI ranks; 0: the request's */
+};
+/* As thalweg_open. */
+enum tw_status tw_api_open(const struct thalweg_request *request, const struct tw_api_how *how,
+			   struct thalweg_job **out, struct tw_error *why);
 enum tw_level tw_api_level(int verbosity);
 /* Samples of one task at most, where gradients have `batch`. */
 uint64_t tw_task_most(uint32_t batch);

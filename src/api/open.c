@@ -130,26 +130,40 @@ static size_t describe_engine(const struct thalweg_engine *e, char text[OWN_SETS
 	return OWN_SETS;
 }
 
-static enum tw_status read_job(struct thalweg_job *h, const struct thalweg_request *q,
-			       const char *const *own, size_t owns, struct tw_error *why)
+static enum tw_status read_with(struct thalweg_job *h, const struct thalweg_request *q,
+				const struct tw_api_how *how, const char *const *set,
+				struct tw_error *why)
 {
-	const char *const *variables = q->environment ? (const char *const *)environ : NULL;
-	const enum tw_world_kind world = q->world == THALWEG_SIM ? TW_WORLD_SIM : TW_WORLD_THREADS;
-	const char **set = h->heap->get(h->heap, (q->sets + owns + 1) * sizeof *set);
-	const size_t n = q->sets + owns;
+	const struct tw_job_text from = {
+		.name = "job",
+		.text = q->text,
+		.bytes = q->text ? strlen(q->text) : 0,
+		.set = set,
+		.sets = q->sets + how->owns,
+		.environ_ = q->environment ? (const char *const *)environ : NULL,
+		.ranks = how->ranks,
+	};
+	const enum tw_world_kind world = how->ranks                ? TW_WORLD_MPI
+					 : q->world == THALWEG_SIM ? TW_WORLD_SIM
+								   : TW_WORLD_THREADS;
+
+	return q->path ? tw_job_read_file(q->path, &from, world, &h->job, why)
+		       : tw_job_read_changed(&from, world, &h->job, why);
+}
+
+static enum tw_status read_job(struct thalweg_job *h, const struct thalweg_request *q,
+			       const struct tw_api_how *how, struct tw_error *why)
+{
+	const char **set = h->heap->get(h->heap, (q->sets + how->owns + 1) * sizeof *set);
 	enum tw_status st;
 
 	if (!set)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the overrides");
 	for (size_t k = 0; k < q->sets; k++)
 		set[k] = q->set[k];
-	for (size_t k = 0; k < owns; k++)
-		set[q->sets + k] = own[k];
-	if (q->path)
-		st = tw_job_read(q->path, set, n, variables, world, &h->job, why);
-	else
-		st = tw_job_read_text("job", q->text, strlen(q->text), set, n, variables, world,
-				      &h->job, why);
+	for (size_t k = 0; k < how->owns; k++)
+		set[q->sets + k] = how->own[k];
+	st = read_with(h, q, how, set, why);
 	h->heap->put(h->heap, set);
 	return st;
 }
@@ -197,8 +211,7 @@ enum tw_level tw_api_level(int verbosity)
 }
 
 static enum tw_status begin(struct thalweg_job *h, const struct thalweg_request *q,
-			    const char *const *own, size_t owns, tw_api_engine engine, void *arg,
-			    struct tw_error *why)
+			    const struct tw_api_how *how, struct tw_error *why)
 {
 	enum tw_status st = check(q, why);
 
@@ -210,17 +223,16 @@ static enum tw_status begin(struct thalweg_job *h, const struct thalweg_request 
 		.level = tw_api_level(q->verbosity),
 	};
 	if (st == TW_OK)
-		st = read_job(h, q, own, owns, why);
+		st = read_job(h, q, how, why);
 	if (st == TW_OK) {
 		h->plan = h->job->plan;
-		st = open_engine(h, q->engine, engine, arg, why);
+		st = open_engine(h, q->engine, how->engine, how->arg, why);
 	}
 	return st;
 }
 
-enum tw_status tw_api_open(const struct thalweg_request *request, const char *const *own,
-			   size_t owns, tw_api_engine engine, void *arg, struct thalweg_job **out,
-			   struct tw_error *why)
+enum tw_status tw_api_open(const struct thalweg_request *request, const struct tw_api_how *how,
+			   struct thalweg_job **out, struct tw_error *why)
 {
 	struct thalweg_job *h = tw_heap_zeros(&tw_heap_system, sizeof *h);
 	enum tw_status st;
@@ -230,7 +242,7 @@ enum tw_status tw_api_open(const struct thalweg_request *request, const char *co
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
 	}
 	h->heap = &tw_heap_system;
-	st = begin(h, request, own, owns, engine, arg, why);
+	st = begin(h, request, how, why);
 	if (st != TW_OK) {
 		thalweg_close(h);
 		return st;
@@ -245,14 +257,14 @@ enum thalweg_status thalweg_open(const struct thalweg_request *request, struct t
 	struct tw_error said = { .status = TW_OK };
 	char text[OWN_SETS][64];
 	const char *own[OWN_SETS];
-	size_t owns;
+	struct tw_api_how how = { .own = own };
 
 	if (!request || !out)
 		return tw_api_null(why, "thalweg_open", request ? "out" : "request");
-	owns = describe_engine(request->engine, text);
-	for (size_t k = 0; k < owns; k++)
+	how.owns = describe_engine(request->engine, text);
+	for (size_t k = 0; k < how.owns; k++)
 		own[k] = text[k];
-	if (tw_api_open(request, own, owns, NULL, NULL, out, &said) != TW_OK)
+	if (tw_api_open(request, &how, out, &said) != TW_OK)
 		return tw_api_fail(why, &said);
 	return tw_api_done(why);
 }

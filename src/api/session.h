@@ -69,6 +69,15 @@ enum tw_status tw_session_join(struct thalweg_session *s, const struct thalweg_s
 			       const struct tw_own_layout *layout, struct tw_error *why);
 void tw_session_join_free(struct tw_session_join *j); /* NULL is allowed */
 
+/* session_ranks.c */
+
+struct tw_launcher;
+/* Which launcher has started this process.  TW_BAD_INPUT: none that speaks to an MPI. */
+enum tw_status tw_session_launcher(struct tw_launcher *out, struct tw_error *why);
+/* Start the loop, which meets the other ranks; returns when it has, or cannot. */
+enum tw_status tw_session_ranks(struct thalweg_session *s, const struct tw_launcher *l,
+				struct tw_error *why);
+
 /* session_open.c */
 
 /* What every session needs once its job is known.  TW_BAD_INPUT: its answers are not what the job's
@@ -76,7 +85,7 @@ void tw_session_join_free(struct tw_session_join *j); /* NULL is allowed */
 enum tw_status tw_session_prepare(struct thalweg_session *s, const struct tw_job *job,
 				  const struct tw_engine *engine, struct tw_error *why);
 /* Put it into the table and start its loop. */
-enum tw_status tw_session_start(struct thalweg_session *s, void *(*loop)(void *),
+enum tw_status tw_session_start(struct thalweg_session *s, void *(*loop)(void *), void *arg,
 				struct tw_error *why);
 /* The loop has ended with s->why: callers hear of it. */
 void tw_session_ended(struct thalweg_session *s);

@@ -436,7 +436,7 @@ enum tw_status tw_session_join(struct thalweg_session *s, const struct thalweg_s
 	s->keeps = q->keep;
 	st = check(j, q, why);
 	if (st == TW_OK)
-		st = tw_session_start(s, loop, why);
+		st = tw_session_start(s, loop, s, why);
 	if (st != TW_OK)
 		return st;
 	fits = await_job(j, q->cancel, &s->job->stop);

@@ -5,6 +5,7 @@
 #include "api/session.h"
 
 #include "engine/outside.h"
+#include "run/launcher.h"
 #include "spec/suggest.h"
 
 #include <inttypes.h>
@@ -38,29 +39,49 @@ static enum tw_status take_request(const struct thalweg_session_request *from,
 	return TW_OK;
 }
 
+/* All ranks of an MPI have the session. */
+static bool is_ranks(const struct thalweg_session_request *q)
+{
+	return q->address && strcmp(q->address, "mpi") == 0;
+}
+
+static bool joins(const struct thalweg_session_request *q)
+{
+	return q->address && !is_ranks(q);
+}
+
 static enum tw_status check(const struct thalweg_session_request *q, struct tw_error *why)
 {
 	const struct thalweg_layout *l = &q->layout;
 
-	if (!q->job == !q->address)
+	if (is_ranks(q) && !q->job)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"address mpi: there is no master to ask; give the job on every rank");
+	if (!q->job == !joins(q))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "thalweg_session_open: a session has a job or the address of a "
 			       "master: give %s",
 			       q->job ? "only one of them" : "one of them");
-	if (q->address && (q->directory || q->flags))
+	if (is_ranks(q) && q->job->world == THALWEG_SIM)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"address mpi: the job's request wants simulated workers; leave one of "
+			"them out");
+	if (joins(q) && (q->directory || q->flags))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "directory and flags are for a job of this process; the master has "
 			       "the run directory");
-	if (!q->address && (q->key || q->certificate || q->certificate_key || q->authority))
+	if (!joins(q) && (q->key || q->certificate || q->certificate_key || q->authority))
 		return tw_fail(
 			why, TW_BAD_INPUT,
 			"key and certificates are for a session that joins; leave them NULL");
-	if (!q->address && (q->save || q->keep || q->patience != 0.0 || q->listen || q->cancel))
+	if (!joins(q) && (q->save || q->keep || q->patience != 0.0 || q->listen || q->cancel))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "save, keep, patience, listen and cancel are for a session that "
 			       "joins; with a job, the listener is the job's, and the model is "
 			       "kept in any case");
-	if (q->address && l->initial)
+	if (joins(q) && l->initial)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "a session that joins has no initial values: the master has them; "
 			       "leave initial NULL");
@@ -75,7 +96,7 @@ static enum tw_status check(const struct thalweg_session_request *q, struct tw_e
 		return tw_fail(why, TW_BAD_INPUT,
 			       "the layout has tensors and parameters; the tensors say how many "
 			       "there are: leave parameters 0");
-	if (!l->samples && !q->address)
+	if (!l->samples && !joins(q))
 		return tw_fail(why, TW_BAD_INPUT, "the layout has no samples; it needs at least 1");
 	if (!l->samples && l->tests)
 		return tw_fail(why, TW_BAD_INPUT,
@@ -129,7 +150,8 @@ static enum tw_status open_engine(void *arg, struct tw_job *job, struct tw_heap 
 	return tw_outside_open(heap, &facts, out, why);
 }
 
-static enum tw_status open_job(struct opening *o, struct thalweg_job **out, struct tw_error *why)
+static enum tw_status open_job(struct opening *o, uint32_t ranks, struct thalweg_job **out,
+			       struct tw_error *why)
 {
 	const struct thalweg_layout *l = &o->q->layout;
 	char text[OWN_SETS][64];
@@ -141,7 +163,13 @@ static enum tw_status open_job(struct opening *o, struct thalweg_job **out, stru
 	snprintf(text[3], 64, "model.external.tests=%" PRIu64, tests_of(l));
 	for (int k = 0; k < OWN_SETS; k++)
 		own[k] = text[k];
-	return tw_api_open(o->q->job, own, OWN_SETS, open_engine, o, out, why);
+	return tw_api_open(o->q->job,
+			   &(struct tw_api_how){ .own = own,
+						 .owns = OWN_SETS,
+						 .engine = open_engine,
+						 .arg = o,
+						 .ranks = ranks },
+			   out, why);
 }
 
 /* --- the loop --------------------------------------------------------------------------------- */
@@ -231,7 +259,7 @@ enum tw_status tw_session_prepare(struct thalweg_session *s, const struct tw_job
 	return s->desk ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for a session");
 }
 
-enum tw_status tw_session_start(struct thalweg_session *s, void *(*program)(void *),
+enum tw_status tw_session_start(struct thalweg_session *s, void *(*program)(void *), void *arg,
 				struct tw_error *why)
 {
 	enum tw_status st = tw_session_enlist(s, why);
@@ -239,7 +267,7 @@ enum tw_status tw_session_start(struct thalweg_session *s, void *(*program)(void
 
 	if (st != TW_OK)
 		return st;
-	failed = pthread_create(&s->loop, NULL, program, s);
+	failed = pthread_create(&s->loop, NULL, program, arg);
 	if (!failed)
 		return TW_OK;
 	tw_session_unlist(s);
@@ -247,17 +275,23 @@ enum tw_status tw_session_start(struct thalweg_session *s, void *(*program)(void
 	return tw_fail(why, TW_NO_MEMORY, "%s: %s", TW_NO_THREAD, strerror(failed));
 }
 
-/* Workers of this process, or simulated ones. */
+/* Workers of this process, simulated ones, or this process's of many ranks. */
 static enum tw_status begin(struct thalweg_session *s, struct opening *o, struct tw_error *why)
 {
 	const char *directory = o->q->directory;
-	enum tw_status st = open_job(o, &s->job, why);
+	struct tw_launcher l = { .tasks = 0 };
+	const bool ranks = is_ranks(o->q);
+	enum tw_status st = ranks ? tw_session_launcher(&l, why) : TW_OK;
 
+	if (st == TW_OK)
+		st = open_job(o, l.tasks, &s->job, why);
 	if (st == TW_OK)
 		st = tw_session_prepare(s, s->job->job, s->job->engine, why);
 	if (st == TW_OK && directory && !(s->directory = strdup(directory)))
 		st = tw_fail(why, TW_NO_MEMORY, "no memory for a session");
-	return st == TW_OK ? tw_session_start(s, loop, why) : st;
+	if (st != TW_OK)
+		return st;
+	return ranks ? tw_session_ranks(s, &l, why) : tw_session_start(s, loop, s, why);
 }
 
 static enum tw_status open_session(const struct thalweg_session_request *q,
@@ -273,7 +307,7 @@ static enum tw_status open_session(const struct thalweg_session_request *q,
 	if (st == TW_OK)
 		st = lay_out(&o, why);
 	if (st == TW_OK)
-		st = q->address ? tw_session_join(s, q, &o.layout, why) : begin(s, &o, why);
+		st = q->job ? begin(s, &o, why) : tw_session_join(s, q, &o.layout, why);
 	tw_layout_release(&o.layout);
 	return st;
 }

@@ -39,7 +39,7 @@ static int follow(const struct training *t)
 	tw_terminal_child(t->call->terminal);
 	if (*f->isa && tw_run_isa(f->isa, &why) != TW_OK)
 		tw_log_line(t->call->log, TW_ERROR, "", "%s", why.text); /* rank 0 fails as well */
-	tw_ranks_follow(t->ranks, NULL);
+	tw_ranks_follow(t->ranks, NULL, NULL, &why); /* rank 0 says what failed */
 	return TW_EXIT_DONE;
 }
 

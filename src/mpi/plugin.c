@@ -56,8 +56,18 @@ static void version(char *out, size_t size)
 
 static bool init(uint32_t *rank, uint32_t *size, char *why)
 {
-	int provided = 0, mine = 0, all = 0;
+	int provided = 0, mine = 0, all = 0, before = 0, after = 0;
 
+	MPI_Initialized(&before);
+	MPI_Finalized(&after);
+	if (before || after) {
+		snprintf(why, TW_MPI_WHY,
+			 after ? "MPI has ended in this process, and cannot begin again"
+			       : "this program has initialised MPI itself, and only one thread may "
+				 "call it; leave MPI_Init out, or open the session in a process of "
+				 "its own");
+		return false;
+	}
 	if (!good(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread",
 		  why))
 		return false;

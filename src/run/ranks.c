@@ -27,7 +27,8 @@ struct order {
 struct kept {
 	struct tw_job *job;
 	struct tw_engine *engine;
-	struct tw_sha hash; /* of the job */
+	struct tw_sha hash;   /* of the job */
+	struct tw_desk *desk; /* who computes; NULL: the engine */
 };
 
 struct tw_ranks {
@@ -237,7 +238,7 @@ static void release(struct kept *k, const struct tw_engine *given)
 	if (k->engine && k->engine != given)
 		k->engine->class->close(k->engine);
 	tw_job_free(k->job);
-	*k = (struct kept){ .job = NULL };
+	*k = (struct kept){ .job = NULL, .desk = k->desk };
 }
 
 static enum tw_status open_job(struct tw_ranks *r, const struct order *o, struct tw_engine *given,
@@ -306,6 +307,7 @@ static enum tw_status take_part(struct tw_ranks *r, const struct kept *k, struct
 	struct tw_cluster cluster = {
 		.seed = p->seed,
 		.engine = k->engine,
+		.desk = k->desk,
 		.store = tw_memory_store_new(&tw_heap_system),
 		.heap = &tw_heap_system,
 		.log = r->log,
@@ -328,7 +330,8 @@ static enum tw_status take_part(struct tw_ranks *r, const struct kept *k, struct
 	return status;
 }
 
-static bool follow_once(struct tw_ranks *r, struct tw_engine *engine, struct kept *kept)
+static bool follow_once(struct tw_ranks *r, struct tw_engine *engine, struct kept *kept,
+			struct tw_error *why)
 {
 	struct tw_block *order = tw_mpi_next(r->mpi);
 	struct tw_error said = { .status = TW_OK };
@@ -341,22 +344,26 @@ static bool follow_once(struct tw_ranks *r, struct tw_engine *engine, struct kep
 	tw_mpi_ready(r->mpi, &said);
 	if (status == TW_OK && take_part(r, kept, &said) != TW_OK)
 		tw_mpi_fail(r->mpi, &said);
+	*why = said;
 	return true;
 }
 
-void tw_ranks_follow(struct tw_ranks *r, struct tw_engine *engine)
+enum tw_status tw_ranks_follow(struct tw_ranks *r, struct tw_engine *engine, struct tw_desk *desk,
+			       struct tw_error *why)
 {
-	struct kept kept = { .job = NULL };
+	struct kept kept = { .job = NULL, .desk = desk };
 
-	while (follow_once(r, engine, &kept))
+	while (follow_once(r, engine, &kept, why))
 		continue;
 	release(&kept, engine);
+	return why->status;
 }
 
 bool tw_ranks_follow_once(struct tw_ranks *r, struct tw_engine *engine)
 {
 	struct kept kept = { .job = NULL };
-	const bool more = follow_once(r, engine, &kept);
+	struct tw_error none = { .status = TW_OK };
+	const bool more = follow_once(r, engine, &kept, &none);
 
 	release(&kept, engine);
 	return more;

@@ -39,9 +39,10 @@ enum tw_status tw_ranks_run(struct tw_ranks *r, const struct tw_cluster *cluster
 /* ... the run is over, for all ranks. */
 void tw_ranks_over(struct tw_ranks *r);
 
-/* Other ranks: do what rank 0 orders until it ends; rank 0 hears of what fails.  `engine` (may be
- * NULL) computes instead of the job's own, and stays the caller's. */
-void tw_ranks_follow(struct tw_ranks *r, struct tw_engine *engine);
+/* Other ranks: do what rank 0 orders until it ends; rank 0 hears of what fails, and *why has it.
+ * `engine` and `desk` (may be NULL) compute instead of the job's own, and stay the caller's. */
+enum tw_status tw_ranks_follow(struct tw_ranks *r, struct tw_engine *engine, struct tw_desk *desk,
+			       struct tw_error *why);
 /* ... of one order only, for benches; false: rank 0 has ended. */
 bool tw_ranks_follow_once(struct tw_ranks *r, struct tw_engine *engine);
 

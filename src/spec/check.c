@@ -299,7 +299,8 @@ static enum tw_status check_processes(const struct tw_job *job, struct tw_error 
 			"%s between heartbeats is not below cluster.suspect (%s), after which a "
 			"silent peer is suspect; use less, or a longer cluster.suspect",
 			heartbeat, suspect);
-	if (job->model == TW_MODEL_EXTERNAL && !*job->engine.external.file)
+	if (job->model == TW_MODEL_EXTERNAL && !*job->engine.external.file &&
+	    job->world != TW_WORLD_MPI) /* there every rank is such a program */
 		return tw_job_refuse(job, why, "model.external.parameters",
 				     "is a model inside a program that links libthalweg, and other "
 				     "processes do not have it; use a network");

@@ -4,7 +4,9 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,13 +22,20 @@ const char *tw_mpi_kind_name(enum tw_mpi_kind kind)
 	return kinds[kind].name;
 }
 
-/* The folder of the program, without a slash at its end. */
+/* The folder of this code, of the program or of libthalweg, without a slash at its end. */
 static bool own_folder(char out[PATH_MAX])
 {
-	const ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+	char named[PATH_MAX] = "";
+	Dl_info me;
 	char *slash;
+	ssize_t n;
 
-	if (n <= 0)
+	if (dladdr((void *)(uintptr_t)tw_mpi_find, &me) && me.dli_fname &&
+	    strstr(me.dli_fname, ".so") && realpath(me.dli_fname, named))
+		n = snprintf(out, PATH_MAX, "%s", named);
+	else
+		n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+	if (n <= 0 || n >= PATH_MAX)
 		return false;
 	out[n] = '\0';
 	slash = strrchr(out, '/');
@@ -37,17 +46,16 @@ static bool own_folder(char out[PATH_MAX])
 
 bool tw_mpi_find(enum tw_mpi_kind kind, char *path, size_t room)
 {
+	/* beside the program in a build, from bin/ and from the folder of the library */
+	static const char *const below[] = { "", "/../lib/thalweg", "/thalweg" };
 	char here[PATH_MAX];
 	const bool known = own_folder(here);
 
-	for (int k = 0; k < 3; k++) {
-		const char *folder = k == 2 ? TW_PLUGIN_FOLDER : here;
-		const char *below = k == 1 ? "/../lib/thalweg" : "";
-
-		if (k < 2 && !known)
+	for (int k = 0; k < 4; k++) {
+		if (k < 3 && !known)
 			continue;
-		if ((size_t)snprintf(path, room, "%s%s/%s", folder, below, kinds[kind].file) <
-			    room &&
+		if ((size_t)snprintf(path, room, "%s%s/%s", k == 3 ? TW_PLUGIN_FOLDER : here,
+				     k == 3 ? "" : below[k], kinds[kind].file) < room &&
 		    access(path, R_OK) == 0)
 			return true;
 	}

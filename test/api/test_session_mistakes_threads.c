@@ -125,6 +125,10 @@ static void requests(void **state)
 	OPENS(q.job = NULL, THALWEG_BAD_INPUT, "a job or the address");
 	OPENS(q.address = "localhost", THALWEG_BAD_INPUT, "only one of them");
 	OPENS(q.size = sizeof q + 8, THALWEG_BAD_INPUT, "compile with the header");
+	OPENS((q.address = "mpi", q.job = NULL), THALWEG_BAD_INPUT, "give the job on every rank");
+	OPENS(q.address = "mpi", THALWEG_BAD_INPUT, "no MPI launcher has started this process");
+	OPENS((q.address = "mpi", other.world = THALWEG_SIM), THALWEG_BAD_INPUT, "simulated");
+	OPENS((q.address = "mpi", q.key = "k"), THALWEG_BAD_INPUT, "for a session that joins");
 	OPENS(q.key = "k", THALWEG_BAD_INPUT, "for a session that joins");
 	OPENS(q.authority = "k", THALWEG_BAD_INPUT, "for a session that joins");
 	OPENS(q.keep = 1, THALWEG_BAD_INPUT, "is kept in any case");
