@@ -131,6 +131,7 @@ if(TW_TESTS)
 			tw_script(cluster_stages "" /usr/bin/python3 ${here}/cluster/stages.py)
 			tw_script(cluster_stages_full full /usr/bin/python3
 				${here}/cluster/stages.py --full)
+			tw_script(cluster_keep "" /usr/bin/python3 ${here}/cluster/keep.py)
 			tw_script(cluster_deltas "" /usr/bin/python3 ${here}/cluster/deltas.py)
 			tw_script(cluster_optimiser "" /usr/bin/python3
 				${here}/cluster/optimiser.py)

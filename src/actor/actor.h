@@ -156,6 +156,7 @@ struct tw_note {
 			uint64_t pin;          /* PINNED, too */
 			double loss, accuracy; /* accuracy -1: none */
 			struct tw_point point; /* what its view has */
+			const char *digest;    /* of its parameters, if it is the best; else NULL */
 			bool final;            /* it is the last of the run */
 		} eval;
 		struct {
@@ -228,6 +229,9 @@ struct tw_totals {
 	double updates, epochs;       /* epochs: dealt */
 	double applied;               /* samples, mean over the shards; NAN: not known */
 	struct tw_goal goal;
+	struct tw_kept kept;  /* whose parameters are the result; pin 0: those at the end are */
+	bool out_of_patience; /* it ended because no evaluation was better for long */
+	double held_loss, held_accuracy; /* of the second set, as loss and accuracy; NAN: none */
 	struct tw_steady steady;
 	struct tw_optimised optimised;
 	double loss, accuracy; /* last evaluation; NAN before the first, accuracy -1 if none */

@@ -148,6 +148,7 @@ struct tw_engine {
 	 * so that nobody else has to know of them; files and digests do. */
 	struct tw_constants constants;
 	uint64_t samples, tests; /* training samples in an epoch; test samples (at least 1) */
+	uint64_t held;           /* samples of a second set, which follow these */
 	size_t scratch_bytes;    /* memory that one computation needs besides its output */
 	double cost;             /* floating-point operations per sample, for scheduling */
 	/* Cuts in order, at least 2; 0: only everything can be computed. */

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define TW_WIRE_MAGIC 0x57414854u /* "THAW" */
 #define TW_WIRE_MAJOR 4
@@ -326,6 +327,18 @@ struct tw_body_commit {
 	uint32_t attempt; /* replicas: the sum of this one; servers: 0 */
 	uint64_t steps;   /* replicas that mix: of all contributions of the round; else 0 */
 };
+/* The best evaluation so far (train.keep: best), whose view shards keep beside their parameters. */
+struct tw_kept {
+	uint64_t pin;          /* of its views; 0: none */
+	uint64_t number;       /* of its threshold, see duty/eval; of the last one: one more */
+	double loss, accuracy; /* accuracy -1: none */
+	double samples;        /* that are in it, mean over the shards */
+};
+/* Pins of a run that was resumed may be those of the run before: what is known of them differs. */
+static inline bool tw_kept_same(const struct tw_kept *a, const struct tw_kept *b)
+{
+	return memcmp(a, b, sizeof *a) == 0;
+}
 /* A PIN may be sent ahead of time: the shard keeps its view as soon as so many rounds are committed
  * and so many samples applied, and answers then.  One that has more already keeps what it has. */
 struct tw_body_pin {
@@ -336,12 +349,16 @@ struct tw_body_pin {
 	uint64_t steps, updates;
 	uint64_t staleness_sum, staleness_count;
 	double rate;
-	uint64_t digest; /* of the view, where there are replicas; else 0 */
+	uint64_t digest;     /* of the view, where there are replicas; else 0 */
+	struct tw_kept kept; /* BEST: what is kept, or is to be; else 0 */
 };
 enum tw_pin_what {
 	TW_PIN_KEEP,
 	TW_PIN_RELEASE, /* no answer */
 	TW_PIN_COUNT,   /* keep nothing, and answer immediately */
+	TW_PIN_BEST,    /* keep the view of kept.pin until another one is better; 0: keep none.  The
+			   answer says what is kept.  round 1: with the vector, as a PART */
+	TW_PIN_ASK,     /* say what is kept (BEST) */
 };
 struct tw_body_eval {
 	uint64_t pin, from;

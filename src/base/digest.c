@@ -38,6 +38,11 @@ void tw_digest_free(struct tw_digest *d)
 	XXH3_freeState(state_of(d));
 }
 
+void tw_digest_reset(struct tw_digest *d)
+{
+	XXH3_128bits_reset(state_of(d));
+}
+
 void tw_digest_add(struct tw_digest *d, const void *bytes, size_t len)
 {
 	if (len)

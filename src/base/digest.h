@@ -15,6 +15,8 @@ void tw_digest_bytes(const void *bytes, size_t len, char out[TW_DIGEST_TEXT]);
 struct tw_digest;
 struct tw_digest *tw_digest_new(void);
 void tw_digest_free(struct tw_digest *d);
+/* Nothing was added. */
+void tw_digest_reset(struct tw_digest *d);
 void tw_digest_add(struct tw_digest *d, const void *bytes, size_t len);
 /* Of what was added so far. */
 void tw_digest_text(const struct tw_digest *d, char out[TW_DIGEST_TEXT]);

@@ -86,6 +86,35 @@ static void goal(const json_t *g)
 	putchar('\n');
 }
 
+/* "loss 0.3, accuracy 0.9" */
+static void score(const json_t *s)
+{
+	printf("loss %.6g", tw_number_at(s, "loss"));
+	if (json_is_number(json_object_get(s, "accuracy")))
+		printf(", accuracy %.4g", tw_number_at(s, "accuracy"));
+}
+
+static void kept(const json_t *k)
+{
+	if (!json_is_object(k))
+		return;
+	line("kept");
+	printf("the evaluation after %.4g epochs: ", tw_number_at(k, "epochs"));
+	score(k);
+	printf("%s\n", json_is_true(json_object_get(k, "patience"))
+			       ? "; the run ended because none was better for long"
+			       : "");
+}
+
+static void test(const json_t *t)
+{
+	if (!json_is_object(t))
+		return;
+	line("test set");
+	score(t);
+	printf("; loss and accuracy above are those on the validation set\n");
+}
+
 static void optimiser(const json_t *o)
 {
 	char a[24], b[24];
@@ -130,6 +159,8 @@ void tw_print_summary(const json_t *r)
 	figure(r, "loss", "loss");
 	if (json_is_number(json_object_get(r, "accuracy")))
 		figure(r, "accuracy", "accuracy");
+	kept(json_object_get(r, "kept"));
+	test(json_object_get(r, "test"));
 	goal(json_object_get(r, "goal"));
 	line("work");
 	printf("%.4g epochs", tw_number_at(r, "epochs_applied"));

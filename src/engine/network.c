@@ -202,12 +202,22 @@ enum tw_status tw_network_score(const struct tw_engine *e, void *scratch,
 	return TW_OK;
 }
 
+const struct tw_samples *tw_network_scored(const struct network *n, uint64_t *from)
+{
+	if (!n->held || *from < n->test->count)
+		return n->test;
+	*from -= n->test->count;
+	return n->held;
+}
+
 static enum tw_status network_evaluate(const struct tw_engine *e, void *scratch,
 				       const struct tw_inputs *in, struct tw_score *score)
 {
 	const struct network *n = (const struct network *)e;
+	struct tw_inputs at = *in;
+	const struct tw_samples *set = tw_network_scored(n, &at.from);
 
-	return tw_network_score(e, scratch, n->test, in, NULL, score);
+	return tw_network_score(e, scratch, set, &at, NULL, score);
 }
 
 static enum tw_status network_init(const struct tw_engine *e, size_t from, size_t count, float *out)
@@ -276,6 +286,8 @@ static enum tw_status choose_test(struct network *n, struct tw_error *why)
 	const enum tw_data_set set = (enum tw_data_set)n->facts.options.evaluate;
 
 	n->test = tw_data_set(d, set);
+	if (set != TW_SET_TEST && d->test.count)
+		n->held = &d->test;
 	if (n->test->count)
 		return TW_OK;
 	return tw_fail(why, TW_BAD_INPUT, "there are no %s samples to evaluate on",
@@ -396,6 +408,7 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 		.buffers = g->buffers,
 		.samples = d->train.count,
 		.tests = n->test->count,
+		.held = n->held ? n->held->count : 0,
 		.order = tw_order_make(n->facts.seed, d->train.count),
 	};
 	st = find_tensors(n);

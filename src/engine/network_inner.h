@@ -39,9 +39,10 @@ struct network {
 	float *drawn;   /* frozen values that are in no file; NULL: none */
 	const float *frozen;
 	struct tw_piece *constant;
-	const struct tw_samples *test;
-	uint32_t portion; /* samples evaluated at once */
-	uint32_t room;    /* samples of the largest batch of any kind */
+	const struct tw_samples *test; /* what is evaluated ... */
+	const struct tw_samples *held; /* ... and what is scored at the end; NULL: nothing else */
+	uint32_t portion;              /* samples evaluated at once */
+	uint32_t room;                 /* samples of the largest batch of any kind */
 	size_t outputs;
 	bool judged;  /* predictions are right or wrong */
 	float *share; /* what the gradient of each output is multiplied with; NULL: 1 */
@@ -110,6 +111,8 @@ void tw_bench_tensors(const struct network *n, const struct part *p, const struc
 /* Samples of a training batch as far as the part reads them.  again: it has read them before. */
 void tw_network_fill(const struct network *n, const struct part *p, uint64_t from, uint32_t count,
 		     bool again, struct bench *b);
+/* The set of samples that may be scored from this one on: *from becomes its place in the set. */
+const struct tw_samples *tw_network_scored(const struct network *n, uint64_t *from);
 /* The same of a set that is evaluated; `from` is a place in it. */
 void tw_network_fill_test(const struct network *n, const struct part *p,
 			  const struct tw_samples *set, uint64_t from, uint32_t count,

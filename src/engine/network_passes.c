@@ -122,18 +122,18 @@ static enum tw_status evaluate(const struct network *n, struct part *p, struct b
 			       struct tw_score *score)
 {
 	struct tw_score sum = { .samples = in->count };
+	uint64_t from = in->from;
+	const struct tw_samples *set = tw_network_scored(n, &from);
 	enum tw_status st = TW_OK;
 
-	if (in->count == 0 || in->from >= n->test->count || in->count > n->test->count - in->from)
+	if (in->count == 0 || from >= set->count || in->count > set->count - from)
 		return TW_BAD_INPUT;
 	for (uint32_t done = 0; st == TW_OK && done < in->count;) {
 		const uint32_t left = in->count - done;
 		const uint32_t count = left < n->portion ? left : n->portion;
 		double loss = 0, correct = 0;
 		struct tw_program_run r = {
-			.batch = { .position = in->from + done,
-				   .loss = &loss,
-				   .correct = &correct },
+			.batch = { .position = from + done, .loss = &loss, .correct = &correct },
 			.cancel = in->cancel,
 		};
 		struct made *m;
@@ -141,7 +141,7 @@ static enum tw_status evaluate(const struct network *n, struct part *p, struct b
 		st = tw_part_program(n, p, TW_PROGRAM_EVALUATE, count, &m);
 		if (st != TW_OK)
 			return st;
-		tw_network_fill_test(n, p, n->test, in->from + done, count, b);
+		tw_network_fill_test(n, p, set, from + done, count, b);
 		bind(n, p, pass, in->count, done, &r);
 		st = tw_network_execute(n, m, b, &r);
 		sum.loss += loss;

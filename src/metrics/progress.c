@@ -268,6 +268,10 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 	else if (w->network && n->at >= w->from)
 		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g", epochs,
 			    tw_unsigned_nan(loss));
+	if (n->eval.digest)
+		tw_log_line(w->log, TW_DEBUG, "run",
+			    "epoch %.4g: the best evaluation so far, parameters %s", epochs,
+			    n->eval.digest);
 	line = json_pack("{s:f, s:I, s:o, s:o}", "seconds", run_seconds(w, w->pinned.clock),
 			 "bytes", (json_int_t)(w->pinned.bytes + w->earlier.bytes), "loss",
 			 tw_json_number(loss), "accuracy",
@@ -278,6 +282,8 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 		json_object_update(line, rest);
 		json_decref(rest);
 	}
+	if (line && n->eval.digest) /* it is the best so far */
+		json_object_set_new(line, "parameters_digest", json_string(n->eval.digest));
 	log_at(w, w->pinned.at, "evaluation", line);
 }
 

@@ -82,6 +82,14 @@ const struct tw_figure tw_result_figures[] = {
 	FIELD("accuracy", TW_GROUP,
 	      "share of the test set that is classified correctly, measured with the loss; null "
 	      "if the task has no accuracy"),
+	FIELD("kept", TW_GROUP,
+	      "for train.keep: best: the evaluation whose parameters are the result: the epochs "
+	      "(applied) of it, its loss and accuracy, and patience (true: the run ended because "
+	      "none was better for long); null if there is none"),
+	FIELD("test", TW_GROUP,
+	      "for data.evaluate: validation: loss and accuracy of the result on the test set, "
+	      "which is scored once, at the end; null otherwise. Loss and accuracy above are then "
+	      "those on the validation set"),
 	FIELD("goal", TW_GROUP,
 	      "for train.until: reached (true or false), then the epochs (applied), updates, "
 	      "seconds (virtual in sim), loss and accuracy of the first evaluation that reached "

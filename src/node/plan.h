@@ -36,6 +36,7 @@ struct tw_problem {
 	const size_t *border; /* shards + 1, over trainable + buffers; border[0] = 0 */
 	uint64_t samples, tests;
 	struct tw_constants constants; /* of the model, beside the vector: its digest has them */
+	uint64_t held; /* a second set: scored once, at the end; numbered after the tests */
 };
 
 /* What is dealt to workers, in global positions (epoch * samples + place). */
@@ -57,6 +58,13 @@ struct tw_ends {
 	int64_t time;     /* ns of the world's clock; 0: none */
 	double loss;      /* stop when an evaluation is at or below; NAN: never */
 	double accuracy;  /* ... at or above; NAN: never */
+};
+
+/* Which parameters are the result. */
+struct tw_keeping {
+	bool best;         /* those of the best evaluation; else those at the end */
+	bool by_accuracy;  /* best: of the highest accuracy; else of the lowest loss */
+	uint64_t patience; /* thresholds without a better evaluation that end the run; 0: never */
 };
 
 /* Members; node 0 is the master, 1..servers the servers, then the workers. */
@@ -192,6 +200,7 @@ struct tw_plan {
 	struct tw_topology topology;
 	struct tw_staging staging;
 	struct tw_optimising optimising;
+	struct tw_keeping keeping;
 	double evaluate_every;    /* epochs between evaluations; 0: only at the end */
 	bool instant_evaluations; /* they take no time (sim), so nothing need wait for them */
 	struct tw_checkpoint_plan checkpoint;
@@ -339,6 +348,12 @@ static inline bool tw_plan_begins_with(const struct tw_plan *p, uint32_t shard)
 	return !p->staging.stage_of || p->staging.stage_of[shard] == 0;
 }
 
+/* Samples that workers may have to score. */
+static inline uint64_t tw_plan_scored(const struct tw_plan *p)
+{
+	return p->problem.tests + p->problem.held;
+}
+
 /* Does a batch method drive the run? */
 static inline bool tw_plan_optimises(const struct tw_plan *p)
 {
@@ -461,15 +476,16 @@ static inline bool tw_plan_crosses_epochs(const struct tw_plan *p)
 					!p->dealing.subsets.count);
 }
 
-/* Floats for each element in a shard's part of a cut: the parameter, and those of the rules, the
- * policy, the optimiser and the workers. */
+/* Floats for each element in a shard's part of a cut: the parameter, the one that is kept, and
+ * those of the rules, the policy, the optimiser and the workers. */
 static inline uint64_t tw_plan_part_arrays(const struct tw_plan *p)
 {
 	const uint64_t vectors = tw_plan_optimises(p) ? tw_descent_vectors(p->optimising.method,
 									   p->optimising.options)
 						      : 0;
 
-	return 1 + vectors + p->far.rule->arrays + p->staleness->arrays + tw_plan_state_arrays(p) +
+	return 1 + p->keeping.best + vectors + p->far.rule->arrays + p->staleness->arrays +
+	       tw_plan_state_arrays(p) +
 	       (p->far.rule->traits & TW_RULE_PER_WORKER ? p->crew.workers : 0);
 }
 /* About how many bytes the parts of these floats have. */

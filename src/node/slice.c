@@ -77,6 +77,7 @@ void tw_slice_release(struct slice *s)
 	tw_vectors_release(s);
 	tw_slice_hide(s);
 	tw_block_drop(s->next.w);
+	tw_block_drop(s->kept.view);
 	tw_block_drop(s->w);
 	for (uint32_t k = 0; k < TW_RULE_ARRAYS; k++)
 		s->heap->put(s->heap, s->array[k]);
@@ -101,6 +102,27 @@ void tw_slice_replace(struct slice *s, struct tw_block *w)
 	tw_block_drop(s->w);
 	s->w = w;
 	s->view.moved = true;
+}
+
+void tw_slice_keep(struct slice *s, struct tw_block *view, const struct tw_kept *of)
+{
+	tw_block_drop(s->kept.view);
+	s->kept = (struct slice_kept){ view, view ? *of : (struct tw_kept){ 0 } };
+}
+
+enum tw_status tw_slice_take_kept(struct slice *s)
+{
+	struct tw_block *next;
+
+	if (!s->kept.view)
+		return TW_OK;
+	next = tw_pool_take(s->pool);
+	if (!next)
+		return TW_NO_MEMORY;
+	tw_vec_copy(tw_block_floats(next), tw_block_floats(s->kept.view), s->n);
+	tw_vec_copy(tw_block_floats(next) + s->n, tw_block_floats(s->w) + s->n, s->all - s->n);
+	tw_slice_replace(s, next);
+	return TW_OK;
 }
 
 enum tw_status tw_slice_approach(struct slice *s, const float *here, const float *there)

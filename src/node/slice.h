@@ -56,6 +56,12 @@ struct slice_next {
 	bool none;          /* there was no memory: all of it is left to the commit */
 };
 
+/* The view of the best evaluation so far, of n floats or more (plan.keeping); NULL: none. */
+struct slice_kept {
+	struct tw_block *view;
+	struct tw_kept of; /* pin 0 exactly if there is no view */
+};
+
 /* What the rule keeps for one worker (TW_RULE_PER_WORKER). */
 struct slice_own {
 	struct tw_block *array; /* zeros when it came; NULL: it is not here */
@@ -82,6 +88,7 @@ struct slice {
 	struct tw_block *w;
 	struct slice_view view;
 	struct slice_next next;
+	struct slice_kept kept;
 	float *array[TW_RULE_ARRAYS], *policy[TW_STALENESS_ARRAYS];
 	struct slice_own *own;        /* by slot; NULL unless the rule keeps one per worker */
 	struct slice_vectors vectors; /* where an optimiser drives the run */
@@ -100,6 +107,11 @@ void tw_slice_empty(struct slice *s, const struct tw_plan *plan, struct tw_heap 
 enum tw_status tw_slice_init(struct slice *s);
 /* Give back all memory; the slice is empty then.  Blocks that others hold stay theirs. */
 void tw_slice_release(struct slice *s);
+
+/* Keep this view instead of what is kept; takes a reference over.  NULL: none. */
+void tw_slice_keep(struct slice *s, struct tw_block *view, const struct tw_kept *of);
+/* The parameters become the view that is kept; TW_NO_MEMORY changes nothing. */
+enum tw_status tw_slice_take_kept(struct slice *s);
 
 /* Has the rule's array for this worker, zeros if it is new (rules without one: nothing to do). */
 enum tw_status tw_slice_welcome(struct slice *s, uint32_t slot);

@@ -10,6 +10,7 @@
  *	rule.<name>    the rule's arrays; staleness.<k> the policy's
  *	state.<name>   averaged arrays of the workers' rule; state.count the steps they have seen
  *	vector.<k>     the optimiser's vectors; vector.lists the number of the last list carried out
+ *	kept           the view of the best evaluation so far; kept.of what it is: struct tw_kept
  *	worker.<slot>  the rule's array of this worker; worker.rates the rate of each slot's last
  *	               update, 0 if there was none */
 #include "node/checkpoint_part.h"
@@ -17,12 +18,13 @@
 #include "vec/vec.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char rates_name[] = "worker.rates", count_name[] = "state.count",
-		  lists_name[] = "vector.lists";
+		  lists_name[] = "vector.lists", kept_name[] = "kept", kept_of[] = "kept.of";
 
 static void rule_name(const struct slice *s, uint32_t k, char *out, size_t room)
 {
@@ -103,6 +105,15 @@ static size_t list_vectors(const struct slice *s, struct tw_array *list)
 	return count;
 }
 
+static size_t list_kept(const struct slice *s, struct tw_array *list)
+{
+	if (!s->kept.view)
+		return 0;
+	list[0] = floats(s, kept_name, tw_block_floats(s->kept.view));
+	list[1] = bytes_of(kept_of, &s->kept.of, sizeof s->kept.of);
+	return 2;
+}
+
 static size_t list_own(const struct slice *s, float *rates, struct tw_array *list)
 {
 	size_t count = 0;
@@ -131,7 +142,7 @@ struct packing {
 static bool packing_open(struct packing *p, struct slice *s)
 {
 	const size_t own = s->own ? s->plan->crew.workers : 0;
-	const size_t most = 6 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own + s->vectors.count;
+	const size_t most = 8 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + own + s->vectors.count;
 
 	p->list = s->heap->get(s->heap, most * sizeof *p->list);
 	p->rates = s->heap->get(s->heap, (own + 1) * sizeof *p->rates);
@@ -168,6 +179,7 @@ struct tw_block *tw_slice_pack(struct slice *s)
 		count += list_shared(s, p.list + count);
 		count += list_state(s, tw_block_floats(p.w), p.list + count);
 		count += list_vectors(s, p.list + count);
+		count += list_kept(s, p.list + count);
 		count += list_own(s, p.rates, p.list + count);
 		b = tw_part_pack(s->heap, p.list, count);
 	}
@@ -313,6 +325,32 @@ static enum tw_status restore_vectors(struct slice *s, const struct listed *l)
 	return st == TW_OK ? restore_bytes(l, lists_name, &v->number, sizeof v->number) : st;
 }
 
+/* There may be none, and a run that keeps none lets it go. */
+static enum tw_status restore_kept(struct slice *s, const struct listed *l)
+{
+	const struct tw_array *a = tw_part_find(l->array, l->count, kept_name);
+	struct tw_block *view = NULL;
+	struct tw_kept of;
+	enum tw_status st;
+
+	if (!a || !s->plan->keeping.best)
+		return TW_OK;
+	if (!l->look && !(view = tw_block_new(s->heap, s->n * sizeof(float))))
+		return TW_NO_MEMORY;
+	st = copy_floats(s, l, a, view ? tw_block_floats(view) : NULL);
+	if (st == TW_OK && l->finite && !tw_vec_finite(a->at, a->n))
+		st = TW_BAD_BYTES;
+	if (st == TW_OK)
+		st = restore_bytes(l, kept_of, &of, sizeof of);
+	if (st == TW_OK && view && (!of.pin || isnan(of.loss)))
+		st = TW_BAD_BYTES;
+	if (st == TW_OK && view)
+		tw_slice_keep(s, view, &of);
+	else
+		tw_block_drop(view);
+	return st;
+}
+
 /* The slot that an array is of; UINT32_MAX if it is no worker's. */
 static uint32_t slot_of(const char *name)
 {
@@ -383,6 +421,8 @@ static enum tw_status restore(struct slice *s, const uint8_t *bytes, size_t len,
 		st = restore_state(s, l);
 	if (st == TW_OK)
 		st = restore_vectors(s, l);
+	if (st == TW_OK)
+		st = restore_kept(s, l);
 	if (st == TW_OK)
 		st = restore_own(s, l);
 	if (st == TW_OK)

@@ -7,6 +7,7 @@
 #include "node/well_formed.h"
 
 #include <math.h>
+#include <string.h>
 
 /* --- parts of messages ---------------------------------------------------------------------- */
 
@@ -167,22 +168,41 @@ static bool commit(const struct tw_plan *p, const struct tw_msg *m)
 	return b->count <= p->crew.workers;
 }
 
+/* Can it be what is kept of an evaluation; none where nothing is kept, or asked for. */
+static bool kept(const struct tw_plan *p, const struct tw_body_pin *b)
+{
+	static const struct tw_kept none;
+
+	if (b->what != TW_PIN_BEST || !b->kept.pin)
+		return memcmp(&b->kept, &none, sizeof none) == 0;
+	return p->keeping.best && !isnan(b->kept.loss) && b->kept.accuracy >= -1.0 &&
+	       b->kept.accuracy <= 1.0 && b->kept.samples >= 0.0;
+}
+
 static bool pin(const struct tw_plan *p, const struct tw_msg *m)
 {
 	const struct tw_body_pin *b = &m->b.pin;
 
-	if (b->what > TW_PIN_COUNT || b->pad)
+	if (b->what > (p->keeping.best ? TW_PIN_ASK : TW_PIN_COUNT) || b->pad || !kept(p, b))
 		return false;
 	return m->from.role == TW_MASTER ? of_age(m, b->pin)
 					 : is_shard(p, m->h.shard) && isfinite(b->rate);
+}
+
+/* Are these samples of the set that is evaluated, or of the one that is scored at the end? */
+static bool are_scored(const struct tw_plan *p, uint64_t from, uint64_t count)
+{
+	const uint64_t all = tw_plan_scored(p);
+
+	return count && count <= all && from <= all - count;
 }
 
 static bool result(const struct tw_plan *p, const struct tw_msg *m)
 {
 	const struct tw_body_result *b = &m->b.result;
 
-	return b->count && b->count <= p->problem.tests && b->from <= p->problem.tests - b->count &&
-	       b->correct >= -1.0 && b->correct <= (double)b->count;
+	return are_scored(p, b->from, b->count) && b->correct >= -1.0 &&
+	       b->correct <= (double)b->count;
 }
 
 static bool form(const struct tw_plan *p, const struct tw_msg *m)
@@ -274,8 +294,7 @@ bool tw_well_formed(const struct tw_plan *p, const struct tw_msg *m)
 	case TW_PIN:
 		return pin(p, m);
 	case TW_EVAL:
-		return !m->b.eval.pad && m->b.eval.count && m->b.eval.count <= p->problem.tests &&
-		       m->b.eval.from <= p->problem.tests - m->b.eval.count;
+		return !m->b.eval.pad && are_scored(p, m->b.eval.from, m->b.eval.count);
 	case TW_RESULT:
 		return result(p, m);
 	case TW_SNAP:

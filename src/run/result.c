@@ -64,6 +64,24 @@ static json_t *goal(const struct tw_plan *p, const struct tw_goal *g, double sec
 			 tw_json_number(g->loss), "accuracy", accuracy(g->accuracy));
 }
 
+static json_t *kept(const struct tw_plan *p, const struct tw_totals *t)
+{
+	if (!t->kept.pin)
+		return NULL;
+	return json_pack("{s:o, s:o, s:o, s:b}", "epochs",
+			 tw_json_number(t->kept.samples / (double)p->problem.samples), "loss",
+			 tw_json_number(t->kept.loss), "accuracy", accuracy(t->kept.accuracy),
+			 "patience", t->out_of_patience);
+}
+
+static json_t *test(const struct tw_plan *p, const struct tw_totals *t)
+{
+	if (!p->problem.held || t->status != TW_OK)
+		return NULL;
+	return json_pack("{s:o, s:o}", "loss", tw_json_number(t->held_loss), "accuracy",
+			 accuracy(t->held_accuracy));
+}
+
 /* Up to the last that is not 0. */
 static json_t *bins(const uint64_t *bin, size_t last)
 {
@@ -245,6 +263,8 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	tw_json_set(r, "rate", tw_json_number(job->update.schedule.rate));
 	tw_json_set(r, "evaluated", json_string(tw_result_evaluated(plan)));
 	tw_json_set(r, "accuracy", accuracy(ran->totals.accuracy));
+	tw_json_set(r, "kept", kept(plan, &ran->totals));
+	tw_json_set(r, "test", test(plan, &ran->totals));
 	tw_json_set(r, "goal", goal(plan, &ran->totals.goal, facts->goal_seconds));
 	tw_json_set(r, "seconds", tw_json_number(facts->seconds));
 	tw_json_set(r, "samples_per_second",

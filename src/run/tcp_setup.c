@@ -102,7 +102,9 @@ static void waits(void *arg, const char *who, const char *whom, const char *why,
 /* The most bytes that cross a cut: of a micro-batch, or of what a worker evaluates at once. */
 static size_t crossing(const struct tw_plan *p)
 {
-	const uint32_t chunk = (uint32_t)(p->problem.tests / TW_SCORE_CHUNKS + 1);
+	const uint64_t set =
+		p->problem.tests > p->problem.held ? p->problem.tests : p->problem.held;
+	const uint32_t chunk = (uint32_t)(set / TW_SCORE_CHUNKS + 1);
 	size_t most = 0;
 
 	for (uint32_t k = 0; k < p->staging.stages; k++) {

@@ -214,6 +214,10 @@ static enum tw_status check_train(const struct tw_job *job, struct tw_error *why
 		return tw_job_refuse(job, why, "train.evaluate",
 				     "train.until is checked at every evaluation, and 0 evaluates "
 				     "only at the end; use evaluate: 1, or leave until: out");
+	if (t->keep == TW_KEEP_BEST && t->evaluate == 0)
+		return tw_job_refuse(job, why, "train.evaluate",
+				     "train.keep: best chooses among evaluations, and 0 evaluates "
+				     "only at the end; use evaluate: 1, or keep: last");
 	if (t->evaluate > 0 && t->evaluate * (double)job->data.samples < 1.0)
 		return tw_job_refuse(job, why, "train.evaluate",
 				     "%g epochs is less than one sample (an epoch has %llu); use "
@@ -443,6 +447,7 @@ const struct tw_job_check tw_job_checks[] = {
 	{ .refusals = tw_refusals_steps },
 	{ .check = check_stream },
 	{ .refusals = tw_refusals_model },
+	{ .refusals = tw_refusals_keep },
 	{ .check = check_model },
 	{ .check = check_lengths },
 	{ .check = check_sim },

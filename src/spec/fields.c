@@ -19,6 +19,10 @@ static const char *const deals[] = {
 	[TW_DEAL_BLOCKS] = "blocks",
 	NULL,
 };
+static const char *const keeps[] = { [TW_KEEP_LAST] = "last", [TW_KEEP_BEST] = "best", NULL };
+static const char *const measures[] = {
+	[TW_BY_LOSS] = "loss", [TW_BY_ACCURACY] = "accuracy", NULL
+};
 static const char *const releases[] = {
 	[TW_RELEASE_AT_ONCE] = "at-once",
 	[TW_RELEASE_GRADUAL] = "gradual",
@@ -186,6 +190,18 @@ const struct tw_option tw_train_rows[] = {
 		  "applied epochs between evaluations; 0: only at the end (default with a data "
 		  "set, or if until is given: 1)",
 		  .example = "0.5"),
+	TW_OPTION_CHOICE(
+		T, keep, "keep", "last", keeps,
+		"which parameters are the result: those at the end (last), or those of the "
+		"best evaluation (best), on the validation set if data.evaluate says so"),
+	TW_OPTION_CHOICE(
+		T, measure, "measure", "loss", measures,
+		"what the best evaluation has (keep: best): the lowest loss, or the highest "
+		"accuracy"),
+	TW_OPTION(T, patience, TW_U32, "0", "evaluations", 0, 1e9,
+		  "end the run when so many evaluations (every train.evaluate epochs) were no "
+		  "better than the best one; 0: never; needs keep: best",
+		  .example = "10"),
 	TW_OPTION_AS(T, restarts, "on_divergence.restarts", TW_U32, "0", "restarts", 0, 1000,
 		     "how often a run that diverges goes back to its last good checkpoint (without "
 		     "one: to the beginning) and trains on with a lower rate; 0: it ends",
@@ -728,8 +744,9 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
 	       strncmp(path, "compare.", 8) == 0 || strncmp(path, "train.until.", 12) == 0 ||
 	       strncmp(path, "train.on_divergence.", 20) == 0 ||
-	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "train.gap") == 0 ||
-	       strcmp(path, "sim.threads") == 0 ||
+	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "train.keep") == 0 ||
+	       strcmp(path, "train.measure") == 0 || strcmp(path, "train.patience") == 0 ||
+	       strcmp(path, "train.gap") == 0 || strcmp(path, "sim.threads") == 0 ||
 	       strncmp(path, "train.warm.", 11) == 0 || /* who begins, of those in cluster: */
 	       tw_field_is_remedy(path); /* run_directory.c allows them only after a divergence */
 }

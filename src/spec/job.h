@@ -93,6 +93,10 @@ struct tw_job_loss {
 	const void *options;
 };
 
+/* Which parameters are the result; what the best evaluation is judged by. */
+enum tw_keep { TW_KEEP_LAST, TW_KEEP_BEST };
+enum tw_keep_by { TW_BY_LOSS, TW_BY_ACCURACY };
+
 struct tw_job_train {
 	double epochs;           /* 0: no limit by epochs */
 	uint64_t steps, updates; /* 0: no limit */
@@ -103,6 +107,8 @@ struct tw_job_train {
 	uint32_t warm_release;             /* enum tw_release */
 	double until_loss, until_accuracy; /* NAN: never */
 	double evaluate;                   /* epochs between evaluations; 0: only at the end */
+	uint32_t keep, measure;            /* enum tw_keep, enum tw_keep_by */
+	uint32_t patience;                 /* evaluations without a better one; 0: any number */
 	uint32_t restarts;                 /* after a divergence, at most */
 	double restart_rate;               /* what each of them multiplies the rate with */
 	bool gap;                          /* measure it */

@@ -34,6 +34,9 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		{ "divides", job->data.deal != TW_DEAL_SHUFFLED },
 		{ "owns", job->data.placement == TW_PLACEMENT_OWN }, /* callers have samples */
 		{ "counts-updates", job->train.updates },
+		{ "keeps-best", job->train.keep == TW_KEEP_BEST },
+		{ "by-accuracy", job->train.measure == TW_BY_ACCURACY },
+		{ "patience", job->train.patience },
 		{ "each-step", job->strategy.push == 1 },
 		{ "outer", tw_outer_find(job->strategy.outer) }, /* an outer rule is chosen */
 		{ "leaves-out", leaves_out },                    /* a round may end without some */

@@ -29,6 +29,21 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	{ NULL },
 };
 
+const struct tw_refusal_row tw_refusals_keep[] = {
+	{ "patience !keeps-best", "train.patience", NULL,
+	  "counts evaluations that are no better than the best one, and keep: last does not look "
+	  "for it; use keep: best, or leave this out" },
+	{ "by-accuracy !keeps-best", "train.measure", NULL,
+	  "says which evaluation is the best, and keep: last does not look for it; use keep: best, "
+	  "or leave this out" },
+	{ "by-accuracy keeps-best !scored", "train.measure", NULL,
+	  "values have no accuracy; use measure: loss" },
+	{ "keeps-best optimises", "train.keep", NULL,
+	  "an optimiser tries points that it may not accept, and ends with the best that it has "
+	  "accepted; use keep: last, or a rule without an optimiser" },
+	{ NULL },
+};
+
 const struct tw_refusal_row tw_idle_sim[] = {
 	{ "log-normal", "sim.compute.mean", NULL,
 	  "is not valid with sim.compute.law: log-normal; use median:, or another law" },

@@ -197,6 +197,9 @@ static enum tw_status settle_loss(struct tw_job *job, const struct tw_op *op, st
 	if (!isnan(job->train.until_accuracy) && !tw_loss_of(op)->judges)
 		return tw_job_refuse(job, why, "train.until.accuracy",
 				     "values have no accuracy; use until: {loss: ...}");
+	if (job->train.measure == TW_BY_ACCURACY && !tw_loss_of(op)->judges)
+		return tw_job_refuse(job, why, "train.measure",
+				     "values have no accuracy; use measure: loss");
 	return TW_OK;
 }
 

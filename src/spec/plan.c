@@ -341,6 +341,9 @@ static void copy_values(struct tw_job *job)
 	p->dealing.accumulate = job->data.accumulate;
 	p->ends.loss = job->train.until_loss;
 	p->ends.accuracy = job->train.until_accuracy;
+	p->keeping = (struct tw_keeping){ .best = job->train.keep == TW_KEEP_BEST,
+					  .by_accuracy = job->train.measure == TW_BY_ACCURACY,
+					  .patience = job->train.patience };
 	p->evaluate_every = job->train.evaluate;
 	p->instant_evaluations = job->world == TW_WORLD_SIM;
 	p->gaps = job->train.gap;
@@ -513,7 +516,7 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 					      ? TW_CUT_DRAIN
 					      : TW_CUT_RUNNING;
 	if (!tw_job_given(job, "train.evaluate") &&
-	    (!isnan(t->until_loss) || !isnan(t->until_accuracy)))
+	    (!isnan(t->until_loss) || !isnan(t->until_accuracy) || t->keep == TW_KEEP_BEST))
 		job->train.evaluate = 1;
 	else if (!tw_job_given(job, "train.evaluate") && job->data.from)
 		job->train.evaluate = 1;
@@ -725,6 +728,17 @@ static enum tw_status warn_rates(struct tw_job *job)
 	return st;
 }
 
+/* What is chosen by a set is better on it than on others. */
+static enum tw_status warn_keep(struct tw_job *job)
+{
+	if (job->train.keep != TW_KEEP_BEST || job->data.set.evaluate != TW_SET_TEST)
+		return TW_OK;
+	return tw_job_warn(job,
+			   "train.keep: best chooses by the test set, so the figures on it are "
+			   "too good; hold rows out for that with data.validation: 0.15 and "
+			   "data.evaluate: validation");
+}
+
 /* Targets of another scale make other gradients: what to do about it. */
 static enum tw_status warn_targets(struct tw_job *job, const struct tw_data *d)
 {
@@ -759,6 +773,8 @@ static enum tw_status warn_data(struct tw_job *job, const struct tw_data *d, str
 		st = warn_targets(job, d);
 	if (st == TW_OK)
 		st = warn_rates(job);
+	if (st == TW_OK)
+		st = warn_keep(job);
 	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s: no memory for its warnings", job->file);
 }
 
@@ -810,6 +826,7 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	p->problem.samples = engine->samples;
 	p->problem.tests = engine->tests;
 	p->problem.constants = engine->constants;
+	p->problem.held = engine->held;
 	if (isnan(p->schedule.rate)) /* only looked at: whoever trains has found one */
 		p->schedule.rate = tw_plan_update(p)->rule->rate.standard;
 	if (find_rates(job, tw_network_graph(engine), why) != TW_OK)

@@ -32,9 +32,6 @@
 #define SHARDED                                                                                    \
 	"it is not supported; instead `cluster.servers` and `cluster.shards` spread the "          \
 	"parameters and the optimiser's state over servers"
-#define PATIENCE                                                                                   \
-	"stopping after evaluations without progress is not supported; instead "                   \
-	"`train.until.loss` ends a run at a loss, and `train.until.accuracy` at an accuracy"
 #define FOLDS                                                                                      \
 	"cross-validation is not supported; instead "                                              \
 	"`thalweg compare JOB --vary data.split=1,2,3` trains on several splits"
@@ -84,7 +81,13 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "random_seed", "train.seed", "the random seed" },
 	{ "random_state", "train.seed", "the random seed" },
 	{ "manual_seed", "train.seed", "the random seed" },
-	{ "early_stopping", "train.until.accuracy", "the accuracy at which a run ends early" },
+	{ "early_stopping", "train.patience", "evaluations without a better one that end a run" },
+	{ "early_stop", "train.patience", "evaluations without a better one that end a run" },
+	{ "early_stopping_patience", "train.patience",
+	  "evaluations without a better one that end a run" },
+	{ "n_iter_no_change", "train.patience", "evaluations without a better one that end a run" },
+	{ "restore_best_weights", "train.keep", "whether the best weights are the result" },
+	{ "save_best_only", "train.keep", "whether the best weights are the result" },
 	{ "target_accuracy", "train.until.accuracy", "the accuracy at which a run ends early" },
 	{ "target_loss", "train.until.loss", "the loss at which a run ends early" },
 	{ "eval_every", "train.evaluate", "the number of epochs between evaluations" },
@@ -270,9 +273,6 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "tensor_parallel", NULL,
 	  "splitting one layer over nodes is not supported; instead `strategy: gpipe` puts layers "
 	  "on different nodes" },
-	{ "patience", NULL, PATIENCE },
-	{ "early_stopping_patience", NULL, PATIENCE },
-	{ "early_stop", NULL, PATIENCE },
 	{ "cross_validation", NULL, FOLDS },
 	{ "kfold", NULL, FOLDS },
 	{ "grid_search", NULL, TUNE },

@@ -418,6 +418,7 @@ static const struct row {
 	FIELD(TW_PIN, TW_MASTER, TW_SHARD, pin, what, FEW),
 	FIELD(TW_PIN, TW_MASTER, TW_SHARD, pin, round, ANY),
 	FIELD(TW_PIN, TW_MASTER, TW_SHARD, pin, samples, ANY),
+	FIELD(TW_PIN, TW_MASTER, TW_SHARD, pin, kept, ANY),
 	FIELD(TW_FORM, TW_MASTER, TW_SHARD, form, round, ANY),
 	FIELD(TW_FORM, TW_MASTER, TW_SHARD, form, attempt, TIME),
 	FIELD(TW_FORM, TW_MASTER, TW_SHARD, form, what, FEW),
@@ -499,6 +500,7 @@ static const struct row {
 	FIELD(TW_PIN, TW_SHARD, TW_MASTER, pin, staleness_count, ANY),
 	FIELD(TW_PIN, TW_SHARD, TW_MASTER, pin, digest, ANY),
 	FIELD(TW_PIN, TW_SHARD, TW_MASTER, pin, rate, FINITE),
+	FIELD(TW_PIN, TW_SHARD, TW_MASTER, pin, kept, ANY),
 	WHOLE(TW_SCALAR, TW_SHARD, TW_MASTER, TAIL, ANY),
 	/* what a worker says to a shard of its contributions and requests; who it is before a view
 	 * has named it */
@@ -1029,11 +1031,12 @@ static void run(const char *text)
 	trial_close(&t);
 }
 
-#define SMALL                                                                                      \
+#define PROBLEM                                                                                    \
 	"data: {source: none, samples: 24, batch: 2}\nmodel: {quadratic: {dimension: 10, noise: "  \
-	"0.1}}\n"                                                                                  \
-	"train: {epochs: 2, evaluate: 0.5}\nupdate: {rate: 0.01}\n"
-#define PACE "sim: {compute: {law: exponential, mean: 300ms}, latency: 5ms, closed_limit: 20ms"
+	"0.1}}\n"
+#define SMALL PROBLEM "train: {epochs: 2, evaluate: 0.5}\nupdate: {rate: 0.01}\n"
+#define KEEPS PROBLEM "train: {epochs: 2, evaluate: 0.5, keep: best}\nupdate: {rate: 0.01}\n"
+#define PACE  "sim: {compute: {law: exponential, mean: 300ms}, latency: 5ms, closed_limit: 20ms"
 
 #define SERVED "cluster: {workers: 3, min: 1, servers: 2, shards: 2}\n"
 #define PEERS  "cluster: {workers: 3, min: 1, shards: 2}\ncheckpoint: {every: 1s, cut: drain}\n"
@@ -1053,6 +1056,10 @@ static const char *const jobs[] = {
 		     ", faults: [{crash: server 1, at: 2s, restart: 100ms}, {partition: worker 1, "
 		     "from: everybody, at: 1200ms, lasts: 20s}, {leave: worker 2, at: 2500ms}]}\n"
 		     "strategy: asgd",
+	KEEPS SERVED "checkpoint: {every: 1s}\n" PACE
+		     ", faults: [{crash: server 1, at: 2s, restart: 100ms}]}\nstrategy: asgd",
+	KEEPS PEERS PACE ", faults: [{crash: worker 1, at: 1200ms, restart: 100ms}]}\n"
+			 "strategy: ring",
 	SMALL SERVED PACE "}\nstrategy: {name: ssp, lead: 1}",
 	SMALL SERVED PACE "}\nstrategy: ringmaster",
 	SMALL SERVED PACE "}\nstrategy: easgd",

@@ -6,9 +6,11 @@
  *  (2) `total` is how many samples are in them, each as often as it was applied. */
 #include "watcher.h"
 
+#include "checkpoint/digest.h"
 #include "node/checkpoint_part.h"
 #include "world/memory_store.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,12 @@ struct watched {
 	size_t notes;
 };
 
+/* An evaluation that was the best so far when it was made. */
+struct best {
+	double loss, samples;
+	char digest[TW_DIGEST_TEXT];
+};
+
 struct watcher {
 	struct tw_store store; /* must stay first: wraps `inner` */
 	struct tw_store *inner;
@@ -53,6 +61,9 @@ struct watcher {
 	size_t cuts; /* room of each `cut` */
 	uint64_t newest;
 	double applied; /* samples, of all shards, whatever became of them */
+	struct best *best;
+	size_t bests;
+	double least; /* loss of any evaluation */
 	char wrong[300];
 	bool hosted_again, joined, loud;
 };
@@ -213,6 +224,7 @@ struct watcher *watcher_new(const struct tw_plan *plan, bool loud)
 	w->inner = tw_memory_store_new(&tw_heap_system);
 	w->plan = plan;
 	w->loud = loud;
+	w->least = INFINITY;
 	w->shard = calloc(plan->problem.shards, sizeof *w->shard);
 	for (uint32_t s = 0; s < plan->problem.shards; s++)
 		w->shard[s].times = calloc(plan->dealing.positions, 1);
@@ -229,6 +241,7 @@ void watcher_free(struct watcher *w)
 		free(w->shard[s].seen);
 	}
 	tw_memory_store_free(w->inner);
+	free(w->best);
 	free(w->shard);
 	free(w);
 }
@@ -356,6 +369,22 @@ static void hosted(struct watcher *w, const struct tw_note *n)
 	w->hosted_again = w->hosted_again || s->lives++;
 }
 
+static void evaluated(struct watcher *w, const struct tw_note *n)
+{
+	struct best *b;
+
+	if (!n->eval.final && n->eval.loss < w->least)
+		w->least = n->eval.loss;
+	if (!n->eval.digest)
+		return;
+	w->best = realloc(w->best, (w->bests + 1) * sizeof *w->best);
+	if (!w->best)
+		abort();
+	b = &w->best[w->bests++];
+	*b = (struct best){ n->eval.loss, n->eval.point.samples, { 0 } };
+	snprintf(b->digest, sizeof b->digest, "%s", n->eval.digest);
+}
+
 bool watcher_note(void *arg, const struct tw_note *n)
 {
 	static const char *const names[] = {
@@ -393,6 +422,8 @@ bool watcher_note(void *arg, const struct tw_note *n)
 		taken_over(w, n->round);
 	else if (n->kind == TW_NOTE_VIEW)
 		w->joined = true;
+	else if (n->kind == TW_NOTE_EVAL)
+		evaluated(w, n);
 	return true;
 }
 
@@ -565,6 +596,41 @@ static void judge_steady(struct watcher *w, const struct tw_steady *s)
 				 s->samples, most);
 }
 
+/* The result is what was evaluated, under the digest that was told then; where nobody dies, it is
+ * the best of all. */
+static void judge_kept(struct watcher *w, const struct tw_totals *t)
+{
+	const struct tw_problem *p = &w->plan->problem;
+	char text[TW_DIGEST_TEXT];
+
+	if (!w->plan->keeping.best)
+		return;
+	if (!t->kept.pin) {
+		watcher_complain(w, "no evaluation was kept");
+		return;
+	}
+	if (!t->vector ||
+	    tw_digest_floats(t->vector, p->border, p->shards, 0, p->trainable, NULL, text) != TW_OK)
+		return;
+	for (size_t k = 0; k < w->bests; k++)
+		if (w->best[k].loss == t->kept.loss && w->best[k].samples == t->kept.samples &&
+		    strcmp(w->best[k].digest, text) == 0) {
+			if (t->loss != t->kept.loss)
+				watcher_complain(w, "its loss is %g, that of what it kept %g",
+						 t->loss, t->kept.loss);
+			return;
+		}
+	watcher_complain(w,
+			 "the result (%s, loss %.9g) is none of the %zu evaluations that were "
+			 "the best",
+			 text, t->kept.loss, w->bests);
+}
+
+double watcher_least(const struct watcher *w)
+{
+	return w->least;
+}
+
 void watcher_judge(struct watcher *w, const struct tw_totals *t)
 {
 	const bool loose = tw_plan_is_loose(w->plan) && !(w->plan->gate->traits & TW_GATE_ROUNDS);
@@ -578,6 +644,7 @@ void watcher_judge(struct watcher *w, const struct tw_totals *t)
 	else
 		judge_others(w, t);
 	judge_steady(w, &t->steady);
+	judge_kept(w, t);
 	if (!(t->loss < 1e300))
 		watcher_complain(w, "its loss is not a number");
 }

@@ -21,6 +21,8 @@ void watcher_complain(struct watcher *w, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Compare what was seen with the totals of a run that came to its end. */
 void watcher_judge(struct watcher *w, const struct tw_totals *t);
+/* The least loss of any evaluation that was not the last. */
+double watcher_least(const struct watcher *w);
 /* Did a worker ever join? */
 bool watcher_saw_worker(const struct watcher *w);
 /* The first thing that was wrong; NULL: nothing. */

@@ -3,6 +3,7 @@
 #include "wild.h"
 
 #include "base/rng.h"
+#include "engine/score.h"
 #include "job/reading.h"
 #include "job/trial.h"
 #include "run/placement.h"
@@ -11,6 +12,7 @@
 #include "world/sim.h"
 #include "run/open_engine.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -434,6 +436,17 @@ static struct shape shape(struct draw *d)
 	return c;
 }
 
+/* Drawn apart, so that the rest of a seed's job is what it always was. */
+static void evaluations(struct draw *d)
+{
+	const double every = ONE_OF(d, double, 0, 0.3, 1);
+	struct draw apart = { .seed = d->seed + 1000000007 };
+	const bool keeps = every > 0 && below(&apart, 2);
+
+	say(d, "evaluate: %g%s}\n", keeps ? ONE_OF(&apart, double, 0.07, 0.3, 1) : every,
+	    keeps ? ", keep: best" : "");
+}
+
 void wild_describe(uint64_t seed, char out[WILD_TEXT])
 {
 	struct draw d = { .seed = seed, .out = out };
@@ -448,8 +461,9 @@ void wild_describe(uint64_t seed, char out[WILD_TEXT])
 	say(&d, "model: {quadratic: {dimension: %u, noise: 0.1, buffers: %u%s}}\n",
 	    ONE_OF(&d, uint32_t, 8, 13, 50, 200) + c.shards, below(&d, 3) || c.stages ? 0 : 5,
 	    c.stages ? ", stages: 5" : "");
-	say(&d, "train: {epochs: %g, seed: %u, evaluate: %g}\n", ONE_OF(&d, double, 0.5, 1, 2, 2.7),
-	    1 + below(&d, 1000), ONE_OF(&d, double, 0, 0.3, 1));
+	say(&d, "train: {epochs: %g, seed: %u, ", ONE_OF(&d, double, 0.5, 1, 2, 2.7),
+	    1 + below(&d, 1000));
+	evaluations(&d);
 	cluster(&d, &c);
 	say(&d, "min: %u, wait: %us, limit: %us, stuck: %us}\n", least,
 	    ONE_OF(&d, uint32_t, 5, 30, 60), ONE_OF(&d, uint32_t, 3, 15),
@@ -599,6 +613,37 @@ static int64_t longest(const struct tw_job *job)
 	return (int64_t)(2.0 * (steps * step + faults * (wait + 20 * step)) * 1e9);
 }
 
+/* Scored by hand, the result is as good as it says; if nothing went wrong, it is the best. */
+static void judge_best(struct watcher *w, const struct tw_job *job, const struct tw_engine *e,
+		       const struct tw_totals *t)
+{
+	const struct tw_problem *p = &job->plan.problem;
+	const bool calm = !job->faults && !job->sim.random_crashes && !job->sim.random_partitions &&
+			  !job->sim.random_resets && !job->plan.crew.stuck;
+	struct tw_score score;
+	float *vector;
+	void *scratch;
+
+	if (!job->plan.keeping.best || !t->vector)
+		return;
+	vector = malloc((e->trainable + e->buffers) * sizeof *vector);
+	scratch = malloc(e->scratch_bytes + 1);
+	if (!vector || !scratch)
+		abort();
+	for (uint32_t s = 0; s < p->shards; s++)
+		memcpy(vector + p->border[s], t->vector[s]->data,
+		       (p->border[s + 1] - p->border[s]) * sizeof *vector);
+	if (tw_score_all(e, vector, scratch, &score) != TW_OK ||
+	    fabs(score.loss / score.samples - t->loss) > 1e-6 * fabs(t->loss))
+		watcher_complain(w, "the result has loss %.9g, the run says %.9g",
+				 score.loss / score.samples, t->loss);
+	if (calm && t->loss > watcher_least(w))
+		watcher_complain(w, "the result has loss %.9g, and an evaluation had %.9g", t->loss,
+				 watcher_least(w));
+	free(vector);
+	free(scratch);
+}
+
 const char *wild_run(const char *text, bool loud, struct wild_end *end)
 {
 	static char said[400];
@@ -642,11 +687,12 @@ const char *wild_run(const char *text, bool loud, struct wild_end *end)
 								      : ran.totals.status,
 				  .events = ran.events,
 				  .virtual_ns = ran.virtual_ns };
-	if (end->status == TW_OK)
+	if (end->status == TW_OK) {
 		watcher_judge(w, &ran.totals);
-	else if (!may_stop(job) ||
-		 /* the first master waits for its first worker as long as it takes */
-		 (end->status != TW_INTERRUPTED && (watcher_saw_worker(w) || !may_vanish(job))))
+		judge_best(w, job, engine, &ran.totals);
+	} else if (!may_stop(job) ||
+		   /* the first master waits for its first worker as long as it takes */
+		   (end->status != TW_INTERRUPTED && (watcher_saw_worker(w) || !may_vanish(job))))
 		watcher_complain(w, "it ended as %s at %.3f s: %.200s", tw_status_name(end->status),
 				 (double)end->virtual_ns / 1e9, ran.error.text);
 	right = !watcher_wrong(w);

@@ -20,6 +20,11 @@ bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
 	return true;
 }
 
+bool tw_cut_has_part(const struct master *m, uint32_t shard)
+{
+	return m->shard[shard].part || (m->cuts.large && shard < m->cuts.written);
+}
+
 void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples)
 {
 	uint64_t all_steps = 0, all_samples = 0;

@@ -16,6 +16,8 @@ static inline bool tw_server_leaves(const struct master *m, uint32_t server)
 {
 	return m->server[server].state == SERVER_LEAVING;
 }
+/* Is the part of this shard for the cut under way here, or with the store? */
+bool tw_cut_has_part(const struct master *m, uint32_t shard);
 /* Steps and samples that the shards have applied, by their last word: the mean over shards. */
 void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples);
 

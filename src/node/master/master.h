@@ -253,6 +253,8 @@ static inline bool tw_replicas_ready(const struct master *m)
 }
 /* The node that speaks for all: that of a live member, the one with a replica first; 0: none. */
 uint32_t tw_replicas_speaker(const struct master *m);
+/* The first replica that is ready, if possible one that has the view of the best evaluation. */
+uint32_t tw_replicas_next_speaker(const struct master *m);
 /* A number for a formation or a copy that is greater than all before. */
 uint32_t tw_replicas_new_attempt(struct master *m, const struct tw_context *ctx);
 /* All replicas but the speaker's are to be copied from it. */
@@ -306,8 +308,6 @@ void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot)
 void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_cut_check(struct master *m, struct tw_context *ctx);
 void tw_cut_abort(struct master *m);
-/* Is the part of this shard here, or with the store? */
-bool tw_cut_has_part(const struct master *m, uint32_t shard);
 /* Are workers' parts in a cut, too? */
 bool tw_cut_workers_keep_state(const struct master *m);
 /* How long after one cut the next is due. */

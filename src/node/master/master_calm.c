@@ -140,7 +140,7 @@ void tw_calm_begin(struct master *m, struct tw_context *ctx)
  * messages take. */
 void tw_calm_speaker(struct master *m)
 {
-	const uint32_t first = tw_replicas_next(m, 0);
+	const uint32_t first = tw_replicas_next_speaker(m);
 
 	for (uint32_t s = 0; loose(m) && first != TW_NO_SLOT && s < m->plan->problem.shards; s++)
 		m->shard[s].node = m->member[first].node;

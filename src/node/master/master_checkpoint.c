@@ -41,11 +41,6 @@ void tw_cut_abort(struct master *m)
 	m->cuts.asked_for = m->cuts.written = 0;
 }
 
-bool tw_cut_has_part(const struct master *m, uint32_t shard)
-{
-	return m->shard[shard].part || (m->cuts.large && shard < m->cuts.written);
-}
-
 static void send_snap(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
 {
 	if (!msg)
@@ -362,6 +357,8 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 		worker_part(m, msg);
 	} else if (m->shard[s].node != msg->from.node) {
 		return;
+	} else if (msg->b.part.cut == 0 && msg->h.seq) {
+		tw_eval_master_take(m, ctx, msg);
 	} else if (msg->b.part.cut == 0) {
 		if (tw_master_rounds(m) && msg->b.part.round != m->rounds.number)
 			return; /* as in keep_of_shard */

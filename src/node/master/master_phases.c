@@ -88,7 +88,7 @@ static void run(struct master *m, struct tw_context *ctx)
 	if (m->phase != PHASE_RUN)
 		return;
 	if (wishes == TW_WISH_CHECKPOINT && !m->plan->checkpoint.drain) { /* nobody pauses */
-		if (tw_phase_at_border(m))
+		if (tw_phase_at_border(m) && !tw_eval_master_keeps(m))
 			tw_cut_snap(m, ctx);
 		deal(m, ctx);
 		return;
@@ -154,11 +154,17 @@ static void drained(struct master *m, struct tw_context *ctx)
 {
 	size_t k = 0;
 
-	if (!tw_phase_is_drained(m) || !tw_calm(m, ctx))
+	if (!tw_phase_is_drained(m) || !tw_calm(m, ctx) || tw_eval_master_keeps(m))
 		return;
 	if (tw_phase_wishes(m) & TW_WISH_EQUALISE) { /* the generation ends: no duty finishes it */
 		tw_calm_reform(m, ctx);
 		return;
+	}
+	if (m->cuts.making && tw_eval_master_awaits_cut(m)) { /* which may not end any more */
+		tw_cut_abort(m);
+		tw_eval_master_scored(m, ctx);
+		if (tw_eval_master_keeps(m))
+			return;
 	}
 	if (!tw_duties_idle(&m->duties, ctx)) {
 		check_members(m, ctx);
@@ -175,6 +181,7 @@ static void drained(struct master *m, struct tw_context *ctx)
  * equal, or are not what they should be. */
 static void look_at_views(struct master *m, struct tw_context *ctx)
 {
+	tw_eval_master_scored(m, ctx);
 	if (!tw_eval_master_is_complete(m))
 		return;
 	if (tw_plan_is_loose(m->plan) && m->phase != PHASE_SCORE) {
@@ -249,6 +256,8 @@ void tw_master_drive(struct master *m, struct tw_context *ctx)
 	look_at_views(m, ctx);
 	tw_verdicts_give(m, ctx);
 	do_what_is_due(m, ctx);
+	if (tw_eval_master_scored(m, ctx)) /* a cut has all its parts now */
+		do_what_is_due(m, ctx);
 	if (m->phase != PHASE_OVER)
 		tw_master_count_waits(m, ctx);
 }

@@ -56,9 +56,18 @@ void tw_replica_view(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
+uint32_t tw_replicas_next_speaker(const struct master *m)
+{
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT && m->plan->keeping.best;
+	     k = tw_replicas_next(m, k + 1))
+		if (tw_replica_said_all(m, k, REPLICA_KEPT))
+			return k;
+	return tw_replicas_next(m, 0);
+}
+
 uint32_t tw_replicas_speaker(const struct master *m)
 {
-	uint32_t slot = tw_replicas_next(m, 0);
+	uint32_t slot = tw_replicas_next_speaker(m);
 
 	if (slot == TW_NO_SLOT)
 		slot = tw_slots_next(&m->members.live, 0);
@@ -185,7 +194,7 @@ void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		tw_replica_view(m, ctx, slot, s);
 	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
-	tw_eval_master_pin_again(m, ctx);
+	tw_eval_master_pin_again(m, ctx, slot);
 }
 
 /* --- formations ------------------------------------------------------------------------------- */
@@ -381,7 +390,7 @@ static void leave_formation(struct master *m, uint32_t slot)
 /* (1) */
 static void speak_from(struct master *m, struct tw_context *ctx, uint32_t node)
 {
-	const uint32_t next = tw_replicas_next(m, 0);
+	const uint32_t next = tw_replicas_next_speaker(m);
 	bool spoke = false;
 
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)

@@ -69,19 +69,13 @@ static uint64_t stamp_pause(const struct master *m)
 static uint64_t stamp(const struct master *m)
 {
 	const uint64_t done[] = {
-		m->rounds.number,
-		m->rounds.stripes[STRIPE_COMPLETE],
-		m->count.samples,
-		m->count.steps,
-		m->verdicts.number,
-		(uint64_t)m->verdicts.applied,
-		tw_eval_master_done(m),
-		tw_eval_master_evaluated(m),
-		m->restart.current,
-		m->restart.reading,
-		stamp_shards(m),
-		stamp_replicas(m),
-		tw_batch_master_progress(m),
+		m->rounds.number,        m->rounds.stripes[STRIPE_COMPLETE],
+		m->count.samples,        m->count.steps,
+		m->verdicts.number,      (uint64_t)m->verdicts.applied,
+		tw_eval_master_done(m),  tw_eval_master_evaluated(m),
+		tw_eval_master_shown(m), m->restart.current,
+		m->restart.reading,      stamp_shards(m),
+		stamp_replicas(m),       tw_batch_master_progress(m),
 	};
 	uint64_t h = 0;
 

@@ -113,6 +113,7 @@ enum replica_word {
 	REPLICA_PINNED,
 	REPLICA_CALM,   /* it is settled, or has the mean of all replicas */
 	REPLICA_VIEWED, /* it has the mean of all views */
+	REPLICA_KEPT,   /* it has the view of the best evaluation */
 	REPLICA_WORDS
 };
 

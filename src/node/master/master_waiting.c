@@ -177,6 +177,9 @@ const char *tw_master_shard_owes(const struct master *m, uint32_t shard)
 		return tw_eval_master_has_view(m, shard) ? NULL : "the version to evaluate";
 	case PHASE_RUN:
 		return m->dealer->owes ? m->dealer->owes(m, shard) : NULL;
+	case PHASE_DRAIN:
+		return tw_eval_master_shard_owes(m, shard) ? "the weights of the best evaluation"
+							   : NULL;
 	default:
 		return NULL;
 	}

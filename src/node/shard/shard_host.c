@@ -321,22 +321,16 @@ void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uin
 
 /* --- parts of a cut ----------------------------------------------------------------------- */
 
-/* The run is over, and what was applied after this view does not count. */
-static void deliver(struct shard *s, uint64_t pin)
-{
-	struct tw_block *view = pin ? tw_eval_shard_view(s, pin) : NULL;
-
-	if (view && view != s->slice.w)
-		tw_slice_replace(&s->slice, tw_block_keep(view));
-}
-
 void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	struct tw_msg *out;
 
 	if (m->b.snap.flush && s->bucket.count)
 		tw_bucket_flush(s, ctx);
-	deliver(s, m->b.snap.pin);
+	if (tw_eval_shard_deliver(s, m->b.snap.pin) != TW_OK) {
+		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the result of shard %u", s->index);
+		return;
+	}
 	if (!m->b.snap.part)
 		return;
 	out = tw_shard_to_master(s, ctx, TW_PART);

@@ -253,7 +253,7 @@ static enum tw_door door(const void *actor, const struct tw_msg *m)
 static bool plausible(const struct worker *w, const struct tw_body_act *b)
 {
 	return b->count && b->nominal > 0 && isfinite(b->nominal) &&
-	       b->count <= (b->pin ? w->plan->problem.tests : w->stage->plan->batch);
+	       b->count <= (b->pin ? tw_plan_scored(w->plan) : w->stage->plan->batch);
 }
 
 /* The flight of a micro-batch of this stream that is not behind us; NULL: there is none. */
@@ -308,8 +308,8 @@ static bool hear_act(struct worker *w, struct tw_context *ctx, uint32_t cell,
 
 	if (is_end(TW_ACT, &m->b))
 		return hear_end(w, ctx, cell, b);
-	if (!plausible(w, b) || (b->pin && (b->from > w->plan->problem.tests ||
-					    b->count > w->plan->problem.tests - b->from)))
+	if (!plausible(w, b) || (b->pin && (b->from > tw_plan_scored(w->plan) ||
+					    b->count > tw_plan_scored(w->plan) - b->from)))
 		return false;
 	f = b->pin ? NULL : flight_of(s, b->stream, b->micro);
 	if (!b->pin && (!f || f->known || tw_pipe_own(&s->post, b->micro) < s->forwards))

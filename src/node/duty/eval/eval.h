@@ -34,10 +34,21 @@ void tw_eval_master_go(struct master *m, struct tw_context *ctx);
  * may score them. */
 void tw_eval_master_average(struct master *m);
 void tw_eval_master_viewed(struct master *m, struct tw_context *ctx);
+/* All chunks are scored where the best evaluation is kept: it may be that.  False: not now. */
+bool tw_eval_master_scored(struct master *m, struct tw_context *ctx);
+/* PART with a pin: the view of this shard that is kept, for its digest. */
+void tw_eval_master_take(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
+/* Do shards take the views under way for the best?  No cut may begin, and the run may not end. */
+bool tw_eval_master_keeps(const struct master *m);
+/* Is there a best evaluation that waits until the cut under way has all its parts? */
+bool tw_eval_master_awaits_cut(const struct master *m);
+/* Must this shard still say or show what it keeps?  And how many have shown it. */
+bool tw_eval_master_shard_owes(const struct master *m, uint32_t shard);
+uint32_t tw_eval_master_shown(const struct master *m);
 /* The views that are kept do not belong together: ask for others. */
 void tw_eval_master_again(struct master *m, struct tw_context *ctx);
 /* A replica became ready: it keeps the view that is awaited, too. */
-void tw_eval_master_pin_again(struct master *m, struct tw_context *ctx);
+void tw_eval_master_pin_again(struct master *m, struct tw_context *ctx, uint32_t slot);
 /* Another replica speaks for all shards: its views are not known. */
 void tw_eval_master_speaker(struct master *m);
 void tw_eval_master_abort(struct master *m, struct tw_context *ctx);
@@ -75,6 +86,8 @@ double tw_eval_master_usual(const struct master *m);
 
 /* --- the shard's side ------------------------------------------------------------------------ */
 
+/* The parameters become the view of that pin, if it is kept; 0: they stay.  TW_NO_MEMORY. */
+enum tw_status tw_eval_shard_deliver(struct shard *s, uint64_t pin);
 /* No view is kept or waited for. */
 void tw_eval_shard_forget(struct shard *s);
 /* The view of that pin, or of the evaluation under way; NULL: it is not kept. */

@@ -72,8 +72,8 @@ uint64_t tw_eval_master_room(const struct master *m, uint64_t unit)
  * next round, unless it was lost. */
 bool tw_eval_master_holds(const struct master *m)
 {
-	return (m->eval->now.state == EVAL_PINNED || m->eval->now.state == EVAL_VIEWING) &&
-	       m->eval->now.number && !tw_wishes(m, TW_WISH_GOAL) &&
+	return m->eval->now.state >= EVAL_VIEWING && m->eval->now.number &&
+	       !tw_wishes(m, TW_WISH_GOAL) &&
 	       tw_eval_due_reached(m, m->count.samples) > m->eval->now.number;
 }
 

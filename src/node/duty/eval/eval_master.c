@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* eval_master.c - the master's side of an evaluation: what others ask, and the duty.  When one is
- * due is in eval_due.c, its views are in eval_views.c, chunks and the result in eval_scores.c. */
+ * due is in eval_due.c, its views are in eval_views.c, chunks and the result in eval_scores.c, the
+ * best one in eval_best.c. */
 #include "node/duty/eval/eval.h"
+#include "base/digest.h"
 #include "node/duty/eval/eval_state.h"
 #include "node/kernel/duty.h"
 #include "node/kernel/ledger.h"
@@ -18,9 +20,16 @@ bool tw_eval_master_is_final_made(const struct master *m)
 
 void tw_eval_master_totals(const struct master *m, struct tw_totals *t)
 {
+	const struct tw_kept *kept = &m->eval->best.kept;
+	const bool delivered = kept->pin && tw_eval_master_delivers(m) == kept->pin;
+
 	t->goal = m->eval->scores.goal;
-	t->loss = m->eval->scores.loss;
-	t->accuracy = m->eval->scores.accuracy;
+	t->kept = *kept;
+	t->out_of_patience = m->eval->best.out_of_patience;
+	t->loss = delivered ? kept->loss : m->eval->scores.loss;
+	t->accuracy = delivered ? kept->accuracy : m->eval->scores.accuracy;
+	t->held_loss = m->eval->scores.held_loss;
+	t->held_accuracy = m->eval->scores.held_accuracy;
 }
 
 void tw_eval_master_restore(struct master *m, uint64_t evaluated)
@@ -31,11 +40,6 @@ void tw_eval_master_restore(struct master *m, uint64_t evaluated)
 uint64_t tw_eval_master_evaluated(const struct master *m)
 {
 	return m->eval->scores.evaluated_at;
-}
-
-uint64_t tw_eval_master_delivers(const struct master *m)
-{
-	return m->eval->scores.delivers;
 }
 
 uint64_t tw_eval_master_pin(const struct master *m)
@@ -108,12 +112,19 @@ static enum tw_status open_memory(struct master *m)
 	/* as many as all workers may pass with the next step of each, and a few */
 	o->pins = p->instant_evaluations ? 256 : ahead > 2 ? 2 + (uint32_t)ceil(ahead) : 4;
 	o->pin = tw_heap_zeros(m->heap, o->pins * sizeof *o->pin);
-	o->chunk = tw_heap_zeros(m->heap, o->chunks * sizeof *o->chunk);
+	o->held = p->problem.held < TW_SCORE_CHUNKS ? (uint32_t)p->problem.held : TW_SCORE_CHUNKS;
+	o->held_loss = NAN;
+	o->held_accuracy = -1;
+	o->chunk = tw_heap_zeros(m->heap, (o->chunks + o->held) * sizeof *o->chunk);
 	e->chunk_of = tw_heap_zeros(m->heap, p->crew.workers * sizeof *e->chunk_of);
 	e->view = tw_heap_zeros(m->heap, p->problem.shards * sizeof *e->view);
 	for (uint32_t k = 0; e->chunk_of && k < p->crew.workers; k++)
 		e->chunk_of[k] = NO_CHUNK;
-	return o->pin && o->chunk && e->chunk_of && e->view ? TW_OK : TW_NO_MEMORY;
+	if (p->keeping.best)
+		e->best.digest = tw_digest_new();
+	return o->pin && o->chunk && e->chunk_of && e->view && (e->best.digest || !p->keeping.best)
+		       ? TW_OK
+		       : TW_NO_MEMORY;
 }
 
 static enum tw_status open_eval(void *actor)
@@ -129,11 +140,14 @@ static void close_eval(void *actor)
 
 	for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
 		m->heap->put(m->heap, all[k]);
+	tw_digest_free(m->eval->best.digest);
 }
 
 static void message(void *actor, struct tw_context *ctx, const struct tw_msg *msg)
 {
-	if (msg->h.type == TW_PIN)
+	if (msg->h.type == TW_PIN && msg->b.pin.what == TW_PIN_BEST)
+		tw_eval_best_hear(actor, ctx, msg);
+	else if (msg->h.type == TW_PIN)
 		tw_eval_scores_hear_view(actor, ctx, msg);
 	else
 		tw_eval_scores_hear(actor, ctx, msg);
@@ -141,6 +155,7 @@ static void message(void *actor, struct tw_context *ctx, const struct tw_msg *ms
 
 static void begin(void *actor, struct tw_context *ctx)
 {
+	tw_eval_best_begin(actor, ctx);
 	tw_eval_views_begin(actor, ctx);
 }
 
@@ -165,6 +180,7 @@ static void back(void *actor, struct tw_context *ctx, uint32_t slot)
 
 static void home(void *actor, struct tw_context *ctx, uint32_t shard)
 {
+	tw_eval_best_tell(actor, ctx, shard);
 	tw_eval_views_pin(actor, ctx, shard);
 }
 

@@ -10,14 +10,23 @@
 
 static void chunk_range(const struct master *m, uint32_t k, uint64_t *from, uint32_t *count)
 {
-	const uint64_t n = m->plan->problem.tests;
+	const bool held = k >= m->eval->scores.chunks;
+	const uint64_t n = held ? m->plan->problem.held : m->plan->problem.tests;
+	const uint32_t all = held ? m->eval->scores.held : m->eval->scores.chunks;
 
-	*from = n * k / m->eval->scores.chunks;
-	*count = (uint32_t)(n * (k + 1) / m->eval->scores.chunks - *from);
+	k -= held ? m->eval->scores.chunks : 0;
+	*from = n * k / all;
+	*count = (uint32_t)(n * (k + 1) / all - *from);
+	*from += held ? m->plan->problem.tests : 0;
 }
 
-/* Does the last evaluation reach what train.until asks for? */
-static bool is_enough(const struct master *m)
+/* Chunks of the evaluation under way: what is held back is scored at the end (13). */
+static uint32_t chunks_now(const struct master *m)
+{
+	return m->eval->scores.chunks + (m->phase == PHASE_SCORE ? m->eval->scores.held : 0);
+}
+
+bool tw_eval_scores_are_enough(const struct master *m)
 {
 	const struct scores *o = &m->eval->scores;
 
@@ -31,7 +40,7 @@ static void reach_goal(struct master *m)
 	struct scores *o = &m->eval->scores;
 
 	tw_wish_put(m, TW_WISH_GOAL, true);
-	if (m->phase != PHASE_SCORE)
+	if (m->phase != PHASE_SCORE && !m->plan->keeping.best) /* else it is the best */
 		o->delivers = m->eval->now.pin;
 	if (!o->goal.reached)
 		o->goal = (struct tw_goal){ .reached = true,
@@ -42,31 +51,36 @@ static void reach_goal(struct master *m)
 					    .at = m->eval->now.at };
 }
 
-static void conclude(struct master *m, struct tw_context *ctx)
+void tw_eval_scores_add_up(const struct chunk *chunk, uint32_t count, double *loss,
+			   double *accuracy)
+{
+	double sum = 0, correct = 0, samples = 0;
+
+	for (uint32_t k = 0; k < count; k++) {
+		sum += chunk[k].loss;
+		correct += chunk[k].correct;
+		samples += (double)chunk[k].samples;
+	}
+	*loss = sum / samples;
+	*accuracy = chunk[0].correct < 0 ? -1 : correct / samples;
+}
+
+void tw_eval_scores_conclude(struct master *m, struct tw_context *ctx, const char *digest)
 {
 	const bool final = m->phase == PHASE_SCORE;
-	double loss = 0, correct = 0, samples = 0;
 
-	for (uint32_t k = 0; k < m->eval->scores.chunks; k++) {
-		loss += m->eval->scores.chunk[k].loss;
-		correct += m->eval->scores.chunk[k].correct;
-		samples += (double)m->eval->scores.chunk[k].samples;
-	}
-	m->eval->scores.loss = loss / samples;
-	m->eval->scores.accuracy = m->eval->scores.chunk[0].correct < 0 ? -1 : correct / samples;
-	if (is_enough(m))
+	if (tw_eval_scores_are_enough(m))
 		reach_goal(m);
 	tw_eval_views_settle(m, ctx);
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_EVAL,
-					.eval = { .pin = m->eval->now.pin,
-						  .loss = m->eval->scores.loss,
-						  .accuracy = m->eval->scores.accuracy,
-						  .point = m->eval->now.label,
-						  .final = final } });
-	if (final)
-		m->eval->final_made = true;
-	else
-		tw_eval_views_go_on(m, ctx);
+	if (!final || !tw_eval_master_delivers(m)) /* else it was told before */
+		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_EVAL,
+						.eval = { .pin = m->eval->now.pin,
+							  .loss = m->eval->scores.loss,
+							  .accuracy = m->eval->scores.accuracy,
+							  .point = m->eval->now.label,
+							  .digest = digest,
+							  .final = final } });
+	m->eval->final_made = m->eval->final_made || final;
 }
 
 /* Does it have the views, on its own node or on servers? */
@@ -98,11 +112,22 @@ void tw_eval_scores_deal(struct master *m, struct tw_context *ctx)
 		tw_eval_views_kept(m, ctx);
 	if (m->eval->now.state != EVAL_PINNED)
 		return;
-	if (m->eval->scores.done == m->eval->scores.chunks) {
-		conclude(m, ctx);
+	if (m->eval->scores.done == chunks_now(m)) {
+		struct scores *o = &m->eval->scores;
+
+		m->eval->now.state = EVAL_SCORED;
+		if (m->plan->keeping.best && m->phase != PHASE_SCORE)
+			return; /* the master looks at it when it drives */
+		tw_eval_scores_add_up(o->chunk, o->chunks, &o->loss, &o->accuracy);
+		if (o->held && m->phase == PHASE_SCORE)
+			tw_eval_scores_add_up(o->chunk + o->chunks, o->held, &o->held_loss,
+					      &o->held_accuracy);
+		tw_eval_scores_conclude(m, ctx, NULL);
+		if (m->phase != PHASE_SCORE)
+			tw_eval_views_go_on(m, ctx);
 		return;
 	}
-	for (uint32_t c = 0, k = 0; c < m->eval->scores.chunks; c++) {
+	for (uint32_t c = 0, k = 0; c < chunks_now(m); c++) {
 		struct tw_msg *msg;
 
 		if (m->eval->scores.chunk[c].asked)
@@ -134,7 +159,7 @@ void tw_eval_scores_hear_view(struct master *m, struct tw_context *ctx, const st
 	const uint32_t speaker = m->shard[msg->h.shard].node;
 
 	if (msg->h.view != m->restart.generation || b->what != TW_PIN_KEEP ||
-	    now->state == EVAL_OFF || b->pin != now->pin)
+	    now->state == EVAL_OFF || now->state >= EVAL_SCORED || b->pin != now->pin)
 		return;
 	if (tw_master_has_replicas(m)) {
 		const uint32_t slot = tw_master_slot_at(m, msg->from.node);
@@ -198,7 +223,8 @@ bool tw_eval_master_final(struct master *m, struct tw_context *ctx)
 {
 	m->phase = PHASE_SCORE;
 	m->since = tw_now(ctx);
-	if (m->eval->scores.delivers) /* (7): they were evaluated */
+	/* (7), (10): they were evaluated; (13) */
+	if (tw_eval_master_delivers(m) && !m->eval->scores.held)
 		return false;
 	m->eval->final_made = false;
 	tw_eval_views_start(m, ctx, 0, tw_master_rounds(m) ? m->rounds.number : 0, 0);
@@ -222,6 +248,15 @@ void tw_eval_master_viewed(struct master *m, struct tw_context *ctx)
 	m->eval->now.state = EVAL_PINNED;
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_PINNED, .eval.pin = m->eval->now.pin });
 	tw_eval_scores_deal(m, ctx);
+}
+
+uint64_t tw_eval_master_delivers(const struct master *m)
+{
+	const struct best *b = &m->eval->best;
+
+	if (m->eval->scores.delivers)
+		return m->eval->scores.delivers;
+	return tw_wishes(m, TW_WISH_GOAL) || b->ending == ENDING_MADE ? b->kept.pin : 0;
 }
 
 uint64_t tw_eval_master_from(const struct master *m, uint32_t slot)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* eval_shard.c - the shard's side of an evaluation: it keeps views, and tells the master what is in
- * them.  See (4) of README.md. */
+ * them.  See (4) and (10) of README.md. */
 #include "node/duty/eval/eval.h"
 #include "base/grow.h"
 #include "node/kernel/duty.h"
@@ -69,6 +69,18 @@ struct tw_block *tw_eval_shard_view(const struct shard *s, uint64_t pin)
 	const struct shard_pin *p = find(s, pin);
 
 	return p && p->state == PIN_KEPT ? p->view : NULL;
+}
+
+/* The run is over, and what was applied after this view does not count. */
+enum tw_status tw_eval_shard_deliver(struct shard *s, uint64_t pin)
+{
+	struct tw_block *view = pin ? tw_eval_shard_view(s, pin) : NULL;
+
+	if (pin && s->slice.kept.of.pin == pin)
+		return tw_slice_take_kept(&s->slice);
+	if (view && view != s->slice.w)
+		tw_slice_replace(&s->slice, tw_block_keep(view));
+	return TW_OK;
 }
 
 struct tw_block *tw_eval_shard_first_view(const struct shard *s)
@@ -168,6 +180,40 @@ static void keep(struct shard *s, struct tw_context *ctx, const struct tw_body_p
 	keep_view(s, ctx, p);
 }
 
+/* (11): what is kept, and on request the vector itself. */
+static void tell_kept(struct shard *s, struct tw_context *ctx, const struct tw_body_pin *b)
+{
+	const struct slice_kept *kept = &s->slice.kept;
+	struct tw_body_pin now = { .pin = b->pin, .what = TW_PIN_BEST, .kept = kept->of };
+	struct tw_msg *m;
+
+	if (!b->round || !kept->view || !tw_kept_same(&kept->of, &b->kept)) {
+		tell_pin(s, ctx, &now);
+		return;
+	}
+	m = tw_shard_to_master(s, ctx, TW_PART);
+	if (!m)
+		return;
+	m->h.flags = TW_FLAG_FREE;
+	m->h.seq = kept->of.pin;
+	m->b.part.round = s->slice.round;
+	m->payload = tw_block_keep(kept->view);
+	m->h.payload = (uint32_t)(s->slice.n * sizeof(float));
+	tw_send(ctx, m);
+}
+
+/* (10) */
+static void keep_best(struct shard *s, struct tw_context *ctx, const struct tw_body_pin *b)
+{
+	struct tw_block *view = tw_eval_shard_view(s, b->kept.pin);
+
+	if (!b->kept.pin)
+		tw_slice_keep(&s->slice, NULL, NULL);
+	else if (view && !tw_kept_same(&s->slice.kept.of, &b->kept))
+		tw_slice_keep(&s->slice, tw_block_keep(view), &b->kept);
+	tell_kept(s, ctx, b);
+}
+
 static void hear_pin(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_pin *b = &m->b.pin;
@@ -183,6 +229,12 @@ static void hear_pin(struct shard *s, struct tw_context *ctx, const struct tw_ms
 		return;
 	case TW_PIN_KEEP:
 		keep(s, ctx, b);
+		return;
+	case TW_PIN_BEST:
+		keep_best(s, ctx, b);
+		return;
+	case TW_PIN_ASK:
+		tell_kept(s, ctx, b);
 		return;
 	default:
 		s->slice.tally.refused++;

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-static void send_pin(struct tw_context *ctx, struct tw_msg *msg, const struct tw_body_pin *what)
+void tw_eval_views_send(struct tw_context *ctx, struct tw_msg *msg, const struct tw_body_pin *what)
 {
 	if (!msg)
 		return;
@@ -27,8 +27,9 @@ void tw_eval_master_send_pin(struct master *m, struct tw_context *ctx, uint32_t 
 		if (m->member[k].node != m->shard[shard].node &&
 		    !(what->what == TW_PIN_KEEP && what->pin == m->eval->now.pin &&
 		      tw_replica_said(m, k, shard, REPLICA_PINNED)))
-			send_pin(ctx, tw_replica_to_shard(m, ctx, k, shard, TW_PIN), what);
-	send_pin(ctx, tw_master_to_shard(m, ctx, shard, TW_PIN), what);
+			tw_eval_views_send(ctx, tw_replica_to_shard(m, ctx, k, shard, TW_PIN),
+					   what);
+	tw_eval_views_send(ctx, tw_master_to_shard(m, ctx, shard, TW_PIN), what);
 }
 
 void tw_eval_views_pin(struct master *m, struct tw_context *ctx, uint32_t shard)
@@ -53,7 +54,7 @@ void tw_eval_views_pin(struct master *m, struct tw_context *ctx, uint32_t shard)
 /* Nobody computes anything for an evaluation. */
 static void forget_chunks(struct master *m)
 {
-	for (uint32_t c = 0; c < m->eval->scores.chunks; c++) {
+	for (uint32_t c = 0; c < m->eval->scores.chunks + m->eval->scores.held; c++) {
 		if (m->eval->scores.chunk[c].asked && !m->eval->scores.chunk[c].done)
 			m->eval->chunk_of[m->eval->scores.chunk[c].slot] = NO_CHUNK;
 		m->eval->scores.chunk[c] = (struct chunk){ 0 };
@@ -61,7 +62,7 @@ static void forget_chunks(struct master *m)
 	m->eval->scores.done = 0;
 }
 
-static uint64_t new_pin(struct master *m, struct tw_context *ctx)
+uint64_t tw_eval_views_new_pin(struct master *m, struct tw_context *ctx)
 {
 	return ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
 }
@@ -73,7 +74,7 @@ static uint64_t pin_of(struct master *m, struct tw_context *ctx, uint64_t k)
 
 	if (k > o->told) {
 		o->told = k;
-		o->pin[k % o->pins] = new_pin(m, ctx);
+		o->pin[k % o->pins] = tw_eval_views_new_pin(m, ctx);
 	}
 	return o->pin[k % o->pins];
 }
@@ -85,7 +86,8 @@ void tw_eval_views_start(struct master *m, struct tw_context *ctx, uint64_t numb
 
 	forget_chunks(m);
 	m->eval->now = (struct evaluation){ .state = EVAL_AWAITED,
-					    .pin = ahead ? pin_of(m, ctx, number) : new_pin(m, ctx),
+					    .pin = ahead ? pin_of(m, ctx, number)
+							 : tw_eval_views_new_pin(m, ctx),
 					    .number = number,
 					    .round = round,
 					    .samples = samples };
@@ -165,7 +167,7 @@ void tw_eval_views_count_more(struct master *m, struct tw_context *ctx)
 		hurry(m, ctx);
 }
 
-bool tw_eval_views_are_even(struct master *m, struct tw_context *ctx)
+static bool thresholds_are_even(struct master *m, struct tw_context *ctx)
 {
 	if (!tw_deal_exhausted(m) || tw_wishes(m, TW_WISH_STOP | TW_WISH_GOAL) ||
 	    m->eval->now.state == EVAL_OFF || !m->eval->now.number)
@@ -176,6 +178,24 @@ bool tw_eval_views_are_even(struct master *m, struct tw_context *ctx)
 		hurry(m, ctx); /* nobody will have more */
 	}
 	return m->eval->now.state == EVAL_OFF;
+}
+
+/* (12) */
+bool tw_eval_views_are_even(struct master *m, struct tw_context *ctx)
+{
+	struct best *b = &m->eval->best;
+
+	if (!thresholds_are_even(m, ctx))
+		return false;
+	if (!m->plan->keeping.best || !tw_deal_exhausted(m) ||
+	    tw_wishes(m, TW_WISH_STOP | TW_WISH_GOAL) || b->ending == ENDING_MADE)
+		return true;
+	if (b->ending == ENDING_NONE) {
+		tw_eval_master_abort(m, ctx); /* what is awaited does not come any more */
+		b->ending = ENDING_MADE_NOW;
+		tw_eval_views_start(m, ctx, 0, tw_master_rounds(m) ? m->rounds.number : 0, 0);
+	}
+	return false;
 }
 
 /* Shards keep no view up to this pin. */
@@ -217,21 +237,30 @@ void tw_eval_master_abort(struct master *m, struct tw_context *ctx)
 void tw_eval_master_views_gone(struct master *m, struct tw_context *ctx)
 {
 	tw_eval_master_abort(m, ctx);
-	if (!m->eval->scores.delivers)
+	m->eval->best.ending = ENDING_NONE;
+	if (!m->eval->scores.delivers && !m->eval->best.out_of_patience &&
+	    !(m->plan->keeping.best && m->eval->scores.goal.reached))
 		return;
 	/* (7) cannot be kept: train on, and reach it again */
 	m->eval->scores.delivers = 0;
 	m->eval->scores.goal = (struct tw_goal){ .reached = false };
+	m->eval->best.out_of_patience = false;
 	tw_wish_put(m, TW_WISH_GOAL, false);
+}
+
+uint64_t tw_eval_views_passed(const struct master *m)
+{
+	const double have = m->eval->now.label.samples;
+	const uint64_t past =
+		m->eval->now.number && have > 0 ? tw_eval_due_reached(m, (uint64_t)have) : 0;
+
+	return past > m->eval->now.number ? past : m->eval->now.number;
 }
 
 void tw_eval_views_settle(struct master *m, struct tw_context *ctx)
 {
 	struct scores *o = &m->eval->scores;
-	const double have = m->eval->now.label.samples;
-	const uint64_t past =
-		m->eval->now.number && have > 0 ? tw_eval_due_reached(m, (uint64_t)have) : 0;
-	const uint64_t k = past > m->eval->now.number ? past : m->eval->now.number;
+	const uint64_t k = tw_eval_views_passed(m);
 
 	m->eval->now.state = EVAL_OFF;
 	o->seen = m->eval->now.label;
@@ -345,14 +374,8 @@ void tw_eval_views_kept(struct master *m, struct tw_context *ctx)
 	now->at = m->since = tw_now(ctx);
 }
 
-void tw_eval_master_pin_again(struct master *m, struct tw_context *ctx)
+void tw_eval_views_pin_awaited(struct master *m, struct tw_context *ctx)
 {
 	for (uint32_t s = 0; s < m->plan->problem.shards && m->eval->now.state == EVAL_AWAITED; s++)
 		tw_eval_views_pin(m, ctx, s);
-}
-
-void tw_eval_master_speaker(struct master *m)
-{
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		m->eval->view[s].kept = false;
 }
