@@ -154,8 +154,9 @@ void tw_print_summary(const json_t *r)
 	char a[24], b[24], c[24];
 
 	line("strategy");
-	printf("%s, %s workers, %s parameters, seed %s\n", tw_text_at(r, "strategy"),
-	       whole(r, "workers", a), whole(r, "parameters", b), whole(r, "seed", c));
+	whole(r, "workers", a);
+	printf("%s, %s worker%s, %s parameters, seed %s\n", tw_text_at(r, "strategy"), a,
+	       strcmp(a, "1") == 0 ? "" : "s", whole(r, "parameters", b), whole(r, "seed", c));
 	figure(r, "loss", "loss");
 	if (json_is_number(json_object_get(r, "accuracy")))
 		figure(r, "accuracy", "accuracy");

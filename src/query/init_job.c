@@ -98,8 +98,10 @@ static void put_value(FILE *f, const char *text)
 	fputc('"', f);
 }
 
-static void put_data(FILE *f, const struct init *i)
+/* `rows`: that are trained on, of which a batch has no more; 0: not known yet. */
+static void put_data(FILE *f, const struct init *i, long long rows)
 {
+	static const char batch[] = "batch: ";
 	const char *at = i->source->usual_data;
 
 	fprintf(f, "data:\n  source: %s\n  file: ", i->source->name);
@@ -112,7 +114,11 @@ static void put_data(FILE *f, const struct init *i)
 	while (*at) {
 		const size_t n = strcspn(at, ",");
 
-		fprintf(f, "  %.*s\n", (int)n, at);
+		if (rows && strncmp(at, batch, sizeof batch - 1) == 0 &&
+		    strtoll(at + sizeof batch - 1, NULL, 10) > rows)
+			fprintf(f, "  %s%lld\n", batch, rows);
+		else
+			fprintf(f, "  %.*s\n", (int)n, at);
 		at += n + strspn(at + n, ", ");
 	}
 }
@@ -127,7 +133,7 @@ static enum tw_status open_job(const struct init *i, struct tw_job **out, struct
 
 	if (!f)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
-	put_data(f, i);
+	put_data(f, i, 0);
 	fclose(f);
 	st = tw_job_read_text(i->to, text, bytes, NULL, 0, NULL, TW_WORLD_THREADS, out, why);
 	free(text);
@@ -188,11 +194,26 @@ static enum tw_status write_job(const struct init *i, const json_t *data, struct
 	      "them):\n",
 	      f);
 	put_columns(f, json_object_get(data, "types"));
-	put_data(f, i);
+	put_data(f, i, json_integer_value(json_object_get(data, "train")));
 	fputs(i->source->usual, f);
 	if (fclose(f) == 0)
 		return TW_OK;
 	return tw_fail(why, TW_IO, "init: %.300s cannot be written: %s", i->to, strerror(errno));
+}
+
+/* The job that a sentence names is not written: there is nothing to look up in it. */
+static void forget_place(const struct init *i, struct tw_error *why)
+{
+	const size_t n = strlen(i->to);
+	char text[sizeof why->text];
+	const char *rest;
+
+	if (strncmp(why->text, i->to, n) != 0 || why->text[n] != ':')
+		return;
+	rest = why->text + n + 1;
+	rest += strspn(rest, "0123456789:");
+	snprintf(text, sizeof text, "init:%s%s", *rest == ' ' ? "" : " ", rest);
+	snprintf(why->text, sizeof why->text, "%s", text);
 }
 
 enum tw_status tw_query_init(const struct tw_init_request *r, json_t **out, struct tw_error *why)
@@ -208,6 +229,8 @@ enum tw_status tw_query_init(const struct tw_init_request *r, json_t **out, stru
 		st = open_job(&i, &job, why);
 	if (st == TW_OK)
 		st = tw_query_data(job, &data, why);
+	if (st != TW_OK)
+		forget_place(&i, why);
 	tw_job_free(job);
 	if (st == TW_OK)
 		st = write_job(&i, data, why);

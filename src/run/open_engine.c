@@ -212,6 +212,8 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 	struct tw_error said = { 0 };
 	enum tw_status st;
 
+	if (job->usual && facts.batch > data->train.count) /* what is usual is for more rows */
+		facts.batch = (uint32_t)data->train.count;
 	if (facts.batch > facts.data->train.count) {
 		st = tw_job_refuse(job, why,
 				   job->data.global_batch ? "data.global_batch" : "data.batch",

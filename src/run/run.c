@@ -792,11 +792,13 @@ static void log_notes(const struct tw_log *log, const struct tw_job *job,
 	const struct tw_data *d = tw_network_data(engine);
 
 	if (job->usual)
-		tw_log_line(log, TW_INFO, "job",
-			    "names no model, and trains the usual one: %s with %s at rate %g, %g "
-			    "epochs (thalweg train JOB --explain shows all of it)",
-			    job->network.name, job->update.rule, job->update.schedule.rate,
-			    job->train.epochs);
+		tw_log_line(
+			log, TW_INFO, "job",
+			"names no model, and trains the usual one: %s with %s at rate %g, the best "
+			"of %g epochs by %g of the training rows (thalweg train JOB --explain "
+			"shows all of it)",
+			job->network.name, job->update.rule, job->update.schedule.rate,
+			job->train.epochs, job->data.set.validation);
 	for (unsigned k = 0; d && d->notes && k < d->notes->count; k++)
 		tw_log_line(log, TW_INFO, "data", "%s", d->notes->text[k]);
 }

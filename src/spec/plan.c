@@ -834,6 +834,9 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	if (job->data.from) {
 		enum tw_status st;
 
+		/* what is usual is for more rows than these */
+		if (job->usual && job->data.batch > engine->samples)
+			job->data.batch = p->dealing.batch = (uint32_t)engine->samples;
 		job->data.samples = engine->samples;
 		st = tw_network_graph(engine)
 			     ? tw_job_settle_network(job, tw_network_graph(engine), why)

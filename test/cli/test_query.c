@@ -595,6 +595,8 @@ static void jobs_are_written_for_tables(void **state)
 	has(s->out, "house.yaml; train it with: thalweg train ");
 	refuses(thalweg(NULL, "init %s/house.csv", scratch()), 2, "exists already; --force");
 	refuses(thalweg(NULL, "init %s/house.csv --label cost --force", scratch()), 2,
+		"init: data.label: "); /* no line of a job that is not written */
+	refuses(thalweg(NULL, "init %s/house.csv --label cost --force", scratch()), 2,
 		"has no column 'cost'");
 	refuses(thalweg(NULL, "init %s/house.txt", scratch()), 2, "is not the name of a table");
 	refuses(thalweg(NULL, "train %s/house.csv", scratch()), 2, "thalweg init ");
@@ -609,10 +611,27 @@ static void jobs_are_written_for_tables(void **state)
 	assert_non_null(p);
 	p[60] = 0;
 	has(s->out, p);
+	has(s->out, "\"kept\": {");
+	has(s->out, "\"test\": {");
 	/* losses are in the units of the price, however wrong they are */
 	s = thalweg(NULL, "predict %s/house --data %s/house.csv", scratch(), scratch());
 	expect(s, 0);
 	has(s->out, "row,id,predicted,truth\n1,1,1");
+}
+
+/* Fewer rows than a usual batch has. */
+static void a_job_for_a_few_rows(void **state)
+{
+	char text[400], *p = text;
+
+	p += sprintf(p, "a,b,y\n");
+	for (int i = 0; i < 20; i++)
+		p += sprintf(p, "%d,%d,%s\n", i + 1, i % 3, i % 2 ? "on" : "off");
+	put_text("few.csv", text);
+	put_text("usual.yaml", "data: {source: csv, file: few.csv, label: y}\n");
+	expect(thalweg(NULL, "init %s/few.csv --label y", scratch()), 0);
+	expect(thalweg(NULL, "train %s/few.yaml --run %s/few -q", scratch(), scratch()), 0);
+	expect(thalweg(NULL, "train %s/usual.yaml --run %s/usual -q", scratch(), scratch()), 0);
 }
 
 static void wrong_requests_about_data(void **state)
@@ -648,6 +667,7 @@ int main(void)
 		cmocka_unit_test(data_is_listed_and_checked),
 		cmocka_unit_test(names_and_warnings_of_a_table),
 		cmocka_unit_test(jobs_are_written_for_tables),
+		cmocka_unit_test(a_job_for_a_few_rows),
 		cmocka_unit_test(wrong_requests_about_data),
 	};
 

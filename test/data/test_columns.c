@@ -598,7 +598,7 @@ static void rows_become_what_the_card_says(void **state)
 	assert_true(x[0] == d->columns->column[0].fill[0] && x[input(d, "word=?")] == 1);
 	assert_true(row_of(r.data, &r.data->test, 2)[input(d, "word=?")] == 1);
 	assert_int_equal(r.warnings.count, 2);
-	kit_says(r.warnings.text[0], PARTS("1 cells", "another word"));
+	kit_says(r.warnings.text[0], PARTS("1 cell has words", "it counts as another word"));
 	kit_says(r.warnings.text[1], PARTS("2 cells are missing", "missing: mean"));
 	tw_data_close(r.data);
 	assert_int_equal(rows_of(d, "word,y\nv,1\n", &r, &why), TW_BAD_INPUT);

@@ -144,14 +144,16 @@ static void warn_cells(const struct reading *r, uint64_t unknown, uint64_t missi
 {
 	if (unknown)
 		tw_warn(&r->out->warnings,
-			"%.100s: %" PRIu64 " cells have words that the training set did not have; "
-			"they count as another word",
-			r->shown, unknown);
+			"%.100s: %" PRIu64 " cell%s words that the training set did not have; %s "
+			"as another word",
+			r->shown, unknown, unknown == 1 ? " has" : "s have",
+			unknown == 1 ? "it counts" : "they count");
 	if (missing)
 		tw_warn(&r->out->warnings,
-			"%.100s: %" PRIu64 " cells are missing, and become what the model card "
-			"says (missing: %s)",
-			r->shown, missing, tw_missing_names[r->d->columns->missing]);
+			"%.100s: %" PRIu64 " cell%s what the model card says (missing: %s)",
+			r->shown, missing,
+			missing == 1 ? " is missing, and becomes" : "s are missing, and become",
+			tw_missing_names[r->d->columns->missing]);
 }
 
 /* A model that knows no columns has numbers, and the label where it says. */

@@ -243,10 +243,15 @@ const struct tw_source tw_source_csv = {
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.files = (const struct tw_source_file[]){ { ".csv" }, { ".tsv", "separator: tab" }, { 0 } },
-	.usual = "model:    {name: mlp, hidden: [64, 64]}   # two hidden layers\n"
-		 "train:    {epochs: 60, evaluate: 10}\n"
-		 "update:   {rule: adamw, rate: 0.002, schedule: {kind: cosine}}\n"
-		 "cluster:  {workers: 1}                    # one thread; more divide each epoch\n",
+	.usual =
+		"model:    {name: mlp, hidden: [100, 100], activation: silu}  # two hidden layers\n"
+		"# the best of up to 60 epochs, judged by the validation set; 20 without a better "
+		"one "
+		"end the run\n"
+		"train:    {epochs: 60, evaluate: 1, keep: best, patience: 20}\n"
+		"# a strong weight decay: tables are small\n"
+		"update:   {rule: adamw, rate: 0.005, decay: 1.5, schedule: {kind: cosine}}\n"
+		"cluster:  {workers: 1}  # one thread; more divide each epoch\n",
 	.usual_data = "batch: 32, validation: 0.15, evaluate: validation",
 	.splits = true,
 	.test_option = "test_file",

@@ -58,8 +58,8 @@ static void check_members(struct master *m, struct tw_context *ctx)
 	if (!few)
 		return;
 	tw_say(ctx, TW_WARNING,
-	       "%u workers are fewer than cluster.min (%u): the run pauses and waits for more",
-	       tw_master_live(m), m->plan->crew.min);
+	       "%u worker%s fewer than cluster.min (%u): the run pauses and waits for more",
+	       tw_master_live(m), tw_master_live(m) == 1 ? " is" : "s are", m->plan->crew.min);
 }
 
 static void deal(struct master *m, struct tw_context *ctx)
