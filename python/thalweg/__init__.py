@@ -13,10 +13,11 @@ own networks; `load` opens a trained one.
 from ._errors import Error, Interrupted, JobError, Lost, ModelMismatch, Rejected
 from ._library import lib as _lib
 from ._result import Result
-from ._run import Run, Task, join, local, simulate
+from ._run import Run, Task, join, local, ranks, simulate
 from ._serve import Comparison, Master, compare, make_key, serve
 from ._train import Model, Trained, load, train
 
 __version__: str = _lib.thalweg_version().decode()
 __all__ = ["Comparison", "Error", "Interrupted", "JobError", "Lost", "Master", "Model", "ModelMismatch", "Rejected",
-           "Result", "Run", "Task", "Trained", "compare", "join", "load", "local", "make_key", "serve", "simulate", "train"]
+           "Result", "Run", "Task", "Trained", "compare", "join", "load", "local", "make_key", "ranks", "serve", "simulate",
+           "train"]

@@ -179,6 +179,7 @@ class Run:
     def _begin(self, batch: Optional[int]) -> Session:
         request = self._opener(self, self._samples, self._tests, batch)
         self._session = Session(request, self.events)
+        self.layout.initial = None  # the library has a copy
         self._finish = weakref.finalize(self, self._session.close)
         self._facts = self._session.facts()
         self._samples, self._tests = self._facts.samples, self._facts.tests
@@ -382,7 +383,7 @@ class Run:
 
         `dataset`: one of torch with a length, or a tuple of tensors or arrays.  `batch_size` may be
         left out; it must be the job's data.batch.  Options: `collate`, `num_workers` (processes that
-        read samples), `accumulate` (give each batch in so many parts; call step after the last),
+        read samples), `accumulate` (give each batch in so many parts; call step when loader.last is true),
         `test` and `score` (test samples, and a function of a batch of them that returns the mean loss
         and how many were right, or None)."""
         return self._model("run.loader").loader(dataset, batch_size, **options)
@@ -455,6 +456,9 @@ def _session_request(run: Run, samples: int, tests: int) -> L.SessionRequest:
     return q
 
 
+RANKS = -1  # of an MPI, instead of a world
+
+
 def _local(world: int, job: JobLike, overrides: Overrides, model: Any, parameters: Any, buffers: Any, samples: Optional[int],
            tests: int, directory: Any, again: bool, verbosity: int, fields: Dict[str, Any]) -> Run:
     layout = _layout(model, parameters, buffers)
@@ -466,7 +470,8 @@ def _local(world: int, job: JobLike, overrides: Overrides, model: Any, parameter
         if run._bound is not None and run._bound.own and spec.named:
             spec.sets.setdefault("update.rule", "caller")
         q = _session_request(run, samples, tests)
-        inner = spec.request(world, run.events.address, verbosity)
+        inner = spec.request(L.THREADS if world == RANKS else world, run.events.address, verbosity)
+        q.address = b"mpi" if world == RANKS else None
         q.job = C.pointer(inner)
         q.directory = os.fsencode(directory) if directory is not None else None
         q.flags = L.AGAIN if again else 0
@@ -478,7 +483,7 @@ def _local(world: int, job: JobLike, overrides: Overrides, model: Any, parameter
     if samples is not None and samples < 1:
         raise JobError(f"samples: {samples} are too few; an epoch has at least 1")
     title = job if isinstance(job, str) and "\n" not in job else type(job).__name__
-    where = "simulated" if world == L.SIM else "in this process"
+    where = {L.SIM: "simulated", L.THREADS: "in this process", RANKS: "on the ranks of an MPI"}[world]
     return Run(opener, layout, -1 if samples is None else samples, tests, model, f"{title}, {where}")
 
 
@@ -517,6 +522,17 @@ def simulate(job: JobLike, overrides: Overrides = None, *, model: Any = None, pa
                   {"cluster__workers": workers, "train__epochs": epochs, "train__seed": seed})
 
 
+def ranks(job: JobLike, overrides: Overrides = None, *, model: Any = None, parameters: Any = None,
+          buffers: Optional[Mapping[str, Any]] = None, samples: Optional[int] = None, tests: int = 0,
+          epochs: Optional[float] = None, seed: Optional[int] = None, directory: Optional[Path] = None, again: bool = False,
+          verbosity: int = 0) -> Run:
+    """As `local`, on the ranks of an MPI: a launcher starts the program, mpirun -n 4 python3 mine.py, and
+    every rank opens the run with the same job and model and computes for its own worker.  The program
+    must not initialise MPI itself.  Rank 0 has the directory, the result and the final parameters."""
+    return _local(RANKS, job, overrides, model, parameters, buffers, samples, tests, directory, again, verbosity,
+                  {"train__epochs": epochs, "train__seed": seed})
+
+
 def join(address: str, key: Optional[Path] = None, *, model: Any = None, parameters: Any = None,
          buffers: Optional[Mapping[str, Any]] = None, samples: int = 0, tests: int = 0, data: Optional[str] = None,
          patience: float = 600.0, certificate: Optional[Path] = None, certificate_key: Optional[Path] = None,
@@ -548,4 +564,4 @@ def join(address: str, key: Optional[Path] = None, *, model: Any = None, paramet
     return Run(opener, layout, samples, tests, model, f"joined {address}", data)
 
 
-__all__ = ["Run", "Task", "local", "simulate", "join"]
+__all__ = ["Run", "Task", "local", "simulate", "join", "ranks"]

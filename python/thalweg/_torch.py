@@ -384,6 +384,11 @@ class Loader:
             raise JobError(f"there are {self.tests} test samples here, and {run.tests} in the job: give run.loader "
                            "test= and score= with as many (model.tests)")
 
+    @property
+    def last(self) -> bool:
+        """Is the part that is out the last one of its batch?  A short batch may have fewer parts."""
+        return self._left == 0
+
     def scored(self, samples: np.ndarray) -> Tuple[float, Optional[float]]:
         assert self._test and self._score
         said = self._score(*_parts(self._place(self._test.get(samples))))

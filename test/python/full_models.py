@@ -96,11 +96,12 @@ def test_parts_of_a_batch():
         train(run, whole, x, y, batch_size=16)
     with tw.local("ssgd", RATE, model=parts, workers=2, epochs=2) as run:
         opt = run.optimizer()
-        for k, (xb, yb) in enumerate(run.loader((x, y), batch_size=16, accumulate=4)):
-            assert len(xb) == 4
+        loader = run.loader((x, y), batch_size=16, accumulate=4)
+        for k, (xb, yb) in enumerate(loader):
+            assert len(xb) == 4 and loader.last == (k % 4 == 3)
             loss = F.cross_entropy(parts(xb), yb) / 4
             loss.backward()
-            if k % 4 == 3:
+            if loader.last:
                 opt.step(4 * loss)
                 opt.zero_grad(set_to_none=bool(k % 8 == 3))
     assert apart(whole, parts) <= 1e-6
