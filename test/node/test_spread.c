@@ -101,6 +101,7 @@ static void open_world(void)
 		l->plan.plan.schedule.rate = 1.0;
 		l->plan.plan.topology.mixing = w.mixing;
 		l->plan.plan.topology.reduction = tw_reduction_all[0];
+		l->shard->taker = &tw_taker_spread; /* it was hosted as a server's */
 		l->sent = sent;
 		lone_view(l, &own, 1, true);
 		for (size_t i = 0; i < DIM; i++)
@@ -212,13 +213,17 @@ static uint64_t state_of(void)
 
 	for (uint32_t k = 0; k < w.peers; k++) {
 		const struct shard_spread *p = &w.shard[k].shard->spread;
-		const uint64_t counts[] = {
-			w.formed[k],    w.pushed[k],
-			w.settles[k],   w.have[k],
-			p->count,       p->first,
-			p->settled,     p->open.asked != NULL,
-			p->open.number, w.shard[k].shard->slice.tally.contributions
-		};
+		const uint64_t counts[] = { w.formed[k],
+					    w.pushed[k],
+					    w.settles[k],
+					    w.have[k],
+					    p->count,
+					    p->first,
+					    p->settled,
+					    p->open.asked != NULL,
+					    p->open.number,
+					    w.shard[k].shard->slice.tally.contributions,
+					    w.shard[k].shard->early.count };
 
 		h = mix_in(h, counts, sizeof counts);
 		h = mix_in(h, w.shard[k].shard->slice.w->data, DIM * sizeof(float));
@@ -376,7 +381,7 @@ static void in_all_orders(const struct tw_mixing *m, uint32_t peers, const uint3
 	       pushes[1], peers > 2 ? pushes[2] : 0, gone < PEERS ? ", one dies" : "",
 	       breaks ? ", a connection breaks" : "", seen.count);
 	fflush(stdout);
-	assert_true(seen.count > 20);
+	assert_true(seen.count > 10);
 }
 
 static void replicas_settle_in_every_order(void **state)
