@@ -330,7 +330,18 @@ static const char *at_once_gate(void)
 	return tw_gate_all[k]->name;
 }
 
-/* What was not said of the strategy: all of it, or its gate.  An optimiser has none. */
+/* The usual patience waits for what is usually kept: who keeps something else has none. */
+static void without_patience(const struct tw_tree *root, const struct tw_tree *usual)
+{
+	const struct tw_tree *given = tw_tree_at(root, "train.keep");
+	const struct tw_tree *keep = tw_tree_at(usual, "train.keep");
+	struct tw_tree *patience = tw_tree_at(usual, "train.patience");
+
+	if (given && given->kind == TW_TREE_TEXT && keep && patience &&
+	    strcmp(given->text, keep->text) != 0)
+		patience->text = "0";
+}
+
 /* A job that names samples and no model trains what is usual for these. */
 enum tw_status tw_read_usual(struct tw_reading *r)
 {
@@ -349,11 +360,14 @@ enum tw_status tw_read_usual(struct tw_reading *r)
 	like.name = name->place; /* as if it stood there: no default goes before it */
 	r->job->usual = source->usual;
 	st = tw_tree_read(r->keep, &like, text, strlen(text), &fields, r->why);
-	if (st == TW_OK)
-		tw_tree_fill(r->root, fields);
-	return st;
+	if (st != TW_OK)
+		return st;
+	without_patience(r->root, fields);
+	tw_tree_fill(r->root, fields);
+	return TW_OK;
 }
 
+/* What was not said of the strategy: all of it, or its gate.  An optimiser has none. */
 enum tw_status tw_read_standard(struct tw_reading *r)
 {
 	const struct tw_tree like = { .origin = TW_FROM_PRESET, .place = r->job->file };

@@ -52,12 +52,18 @@ TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PU
          "ACT GRAD CLOSED FIGURES "
          "GREET TERMS DENY PING PEERS DATA OVER TICKETS LEAVING LEND").split()
 TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
-BODY = dict(HELLO=56, WELCOME=32, REFUSE=8, VIEW=16, BYE=0, HOST=32, HOSTED=32, STATE=56, ASK=8,
-            LEASE=56, DONE=56, IDLE=16, PUSH=208, ACK=32, PULL=64, PARAMS=80, UNCHANGED=80, HAVE=40,
-            COMMIT=24, PIN=80, EVAL=24, RESULT=40, SNAP=24, PART=24, FORM=16, REDUCE=72, GIVE=16, COPY=16, SPREAD=208,
-            HEARD=16, MIX=16, VEC=16, SCALAR=8, ACT=80, GRAD=40, CLOSED=16, FIGURES=120, GREET=152,
-            TERMS=176, DENY=8, PING=8, PEERS=8, DATA=24, OVER=56, TICKETS=8, LEAVING=0, LEND=40)
 WIRE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/WIRE.md")
+
+
+def sizes():
+    """Bytes of the body of every kind: test/wire_doc.sh holds the page to the compiler."""
+    size = {m.group(1): int(m.group(2))
+            for m in map(re.compile(r"### ([A-Z]+) \((\d+) bytes\)$").match, open(WIRE)) if m}
+    size.update(BYE=0, LEAVING=0, HOSTED=size["HOST"], UNCHANGED=size["PARAMS"], SPREAD=size["PUSH"])
+    return {name: size[name] for name in TYPES}
+
+
+BODY = sizes()
 
 
 def offsets():
@@ -448,9 +454,9 @@ def bent_frames(port, rng, facts):
     for what, f in (
             ("a length of 4 GiB", frame("GREET", length=huge)),
             ("a payload of 4 GiB", frame("PUSH", length=BODY["PUSH"] + 262144, payload_=huge, receiver=SHARD)),
-            ("a tail of 4 GiB", frame("HELLO", receiver=MASTER, length=56)[:48] + struct.pack("<II", huge, 0) +
+            ("a tail of 4 GiB", frame("HELLO", receiver=MASTER, length=64)[:48] + struct.pack("<II", huge, 0) +
              bytes(80)),
-            ("a tail above 16 MiB", frame("HELLO", length=56 + (16 << 20) + 16)[:64])):
+            ("a tail above 16 MiB", frame("HELLO", length=64 + (16 << 20) + 16)[:64])):
         c = Client(port)
         c.send(f)
         expect_closed(c, what)
@@ -578,9 +584,9 @@ def wrong_pushes(port, facts, recorded):
                      receiver=SHARD if kind == "PULL" else MASTER))
         c.send(frame(kind, view=h["view"], from_=NEW, incarnation=NEW, seq=NEW,
                      receiver=SHARD if kind == "PULL" else MASTER))
-    c.send(frame("HELLO", struct.pack("<IIIIQQQQII", SERVER, 0, 0, 3, 0, 0, 0, 0, 1, 0)))
-    c.send(frame("HELLO", struct.pack("<IIIIQQQQII", 9, NEW, NEW, NEW, NEW, NEW, NEW, NEW, NEW, 0), tail=bytes(16000)))
-    check(c.send(frame("HELLO", bytes(56), flags=FRESH)), "still connected after words that mean nothing")
+    c.send(frame("HELLO", struct.pack("<IIIIQQQQIIQ", SERVER, 0, 0, 3, 0, 0, 0, 0, 1, 0, 0)))
+    c.send(frame("HELLO", struct.pack("<IIIIQQQQIIQ", 9, NEW, NEW, NEW, NEW, NEW, NEW, NEW, NEW, 0, 0), tail=bytes(16000)))
+    check(c.send(frame("HELLO", bytes(64), flags=FRESH)), "still connected after words that mean nothing")
     got = c.answer("REFUSE")
     check(got, "a removed or unknown worker is told that it is fenced")
     for flags in (LENT, NEW):  # an address in place of bytes: only on a socket pair, and if asked for
@@ -769,7 +775,7 @@ def in_the_clear(reference, base):
                 time.sleep(0.02)
         check(c.relay.tricks == 2, "a worker's connection was damaged and cut")
         step("5000 connections", hurry, port, 5000)
-        full = frame("HELLO", struct.pack("<IIIIQQQQII", WORKER, NEW, 0, 0, 0, 0, 0, 0, 1, 0), flags=FRESH)
+        full = frame("HELLO", struct.pack("<IIIIQQQQIIQ", WORKER, NEW, 0, 0, 0, 0, 0, 0, 1, 0, 0), flags=FRESH)
         h = parse(c.relay.pushes[-1][:64])
         floods = (("HELLO", lambda x: full, greet(facts), 2000),
                   ("PULL", lambda x: frame("PULL", view=h["view"], from_=h["from_"], receiver=SHARD), greet(facts), 2000),
@@ -838,7 +844,7 @@ class Member(Client):
         super().__init__(port, small)
         self.send(greet(facts))
         self.answer("TERMS")
-        self.send(frame("HELLO", struct.pack("<IIIIQQQQII", WORKER, NEW, 0, 0, 0, 0, 0, 0, 1, 0), flags=FRESH))
+        self.send(frame("HELLO", struct.pack("<IIIIQQQQIIQ", WORKER, NEW, 0, 0, 0, 0, 0, 0, 1, 0, 0), flags=FRESH))
         got = self.answer("WELCOME")
         check(got, "there is a slot for a third worker, and it is welcomed")
         self.view = got[0]["view"] if got else 0
