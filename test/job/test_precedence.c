@@ -306,6 +306,30 @@ static void a_file_is_read_like_its_text(void **state)
 	remove(path);
 }
 
+/* A table without a model gets the usual job; who keeps the last weights has no usual patience. */
+static void what_is_kept_decides_about_the_usual_patience(void **state)
+{
+	static const struct {
+		const char *train;
+		uint32_t patience;
+	} cases[] = { { "", 20 },
+		      { "train: {keep: best}\n", 20 },
+		      { "train: {keep: last}\n", 0 },
+		      { "train: {keep: best, patience: 7}\n", 7 } };
+
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+		struct tw_job *job;
+		char text[200];
+
+		snprintf(text, sizeof text, "data: {source: csv, file: x.csv, label: y}\n%s",
+			 cases[k].train);
+		job = job_of(text, NULL, NULL);
+		assert_int_equal(job->train.patience, cases[k].patience);
+		tw_job_free(job);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +344,7 @@ int main(void)
 		cmocka_unit_test(worlds_say_what_they_do_not_read),
 		cmocka_unit_test(cuts_differ_by_world),
 		cmocka_unit_test(a_file_is_read_like_its_text),
+		cmocka_unit_test(what_is_kept_decides_about_the_usual_patience),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
