@@ -64,6 +64,7 @@ static struct tw_data_options options_of(const struct sample *s)
 				tw_option_set(tw_option_find(tw_data_common_rows, "normalise"), &o,
 					      s->sets[k] + 10, &keep, NULL),
 				TW_OK);
+	o.fold = ""; /* its text is in the arena */
 	tw_arena_release(&keep);
 	return o;
 }

@@ -89,12 +89,12 @@ static enum tw_status open_net(struct tw_heap *heap, const struct net *net, stru
 
 	tw_arena_init(&keep, &tw_heap_system);
 	assert_int_equal(tw_option_defaults(tw_data_common_rows, &f.options, &keep, &why), TW_OK);
-	tw_arena_release(&keep);
 	f.options.shift = net->shift;
 	f.options.prefetch = net->prefetch;
 	f.options.noise = net->noise;
 	f.own_input = net->own;
 	st = open_data(heap, &f.options, &f.data);
+	tw_arena_release(&keep); /* texts of the options */
 	if (st != TW_OK)
 		return st;
 	if (net->heavy)
