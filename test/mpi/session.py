@@ -38,14 +38,18 @@ def rank():
     lib = S.load(LIBRARY)
     if "--initialised" in sys.argv:
         C.CDLL(sys.argv[-1], mode=C.RTLD_GLOBAL).MPI_Init(None, None)
-    status, text, digest = run(lib, sys.argv[3], b"mpi")
-    print(f"{status} {digest} {text}", flush=True)
+    status, text, digest = run(lib, sys.argv[4], b"mpi")
+    with open(os.path.join(sys.argv[3], str(os.getpid())), "w") as f:
+        f.write(f"{status} {digest} {text}")
 
 
 def launch(launcher, environment, ranks, *words):
-    command = launcher.command(ranks, sys.executable, [os.path.abspath(__file__), LIBRARY, "--rank", *words])
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
-    return done.returncode, [line.split(" ", 2) for line in done.stdout.splitlines()], done.stderr
+    """What each rank says, in a file of its own: launchers may mix their output."""
+    with tempfile.TemporaryDirectory() as said:
+        command = launcher.command(ranks, sys.executable, [os.path.abspath(__file__), LIBRARY, "--rank", said, *words])
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
+        lines = [open(os.path.join(said, name)).read().split(" ", 2) for name in sorted(os.listdir(said))]
+    return done.returncode, lines, done.stderr
 
 
 def main():
