@@ -4,9 +4,9 @@
 
 Runs in threads, in processes and over TCP die by kill -9, after a checkpoint that holds the best
 evaluation so far, and are resumed by the same command; a master dies and servers and workers outlive
-it.  The result must be the evaluation that the log has under the digest of its parameters.  Under
-rounds nothing that was kept may be lost.  Elsewhere shards are saved one by one, and what was kept
-after the last checkpoint goes with the shards that die, which the program says."""
+it.  The result must be the evaluation that the log has under the digest of its parameters.  What was
+kept may be lost only where some shards die and others outlive them without rounds: what was kept
+after the last checkpoint goes with those that die, and the program says so."""
 import json
 import os
 import signal
@@ -102,14 +102,14 @@ class Run:
             raise SystemExit(f'{self.folder}: exit code {p.returncode}: {self.said()}')
         return json.loads(out)
 
-    def judge(self, r, rounds):
+    def judge(self, r, may_lose):
         kept = r['kept']
         seen = [e for e in self.log() if e['event'] == 'evaluation']
         same = [e for e in seen if e.get('parameters_digest') == r['parameters_digest']]
         if not any(e['loss'] == kept['loss'] and e['epochs'] == kept['epochs'] for e in same):
             return f"the result {r['parameters_digest']} ({kept}) is no best evaluation of the log"
         # evaluations after the last checkpoint of a run that died are made again, or others are
-        if rounds and 'train.keep)' in self.said():
+        if not may_lose and 'train.keep)' in self.said():
             return 'something was lost'
         if not r['test'] or not r['test']['loss'] > 0:
             return 'the test set was not scored'
@@ -162,7 +162,7 @@ def attempt(binary, folder, name):
         run = Run(binary, folder, name, epochs, strategy, cluster, words)
         try:
             r = test(run)
-            return run.judge(r, strategy != 'asgd'), r
+            return run.judge(r, test is joined), r
         except Early:
             epochs *= 4  # this machine is quick
         finally:
