@@ -9,7 +9,7 @@ include(GNUInstallDirs)
 #   waits    mostly waits: others may run beside it
 #   numbers  numbers of networks and kernels: also runs with THALWEG_ISA=avx2; tests of the rooms
 #            that compute are so by their name
-# ./check has four places for two cores: a test takes two, or one if it mostly waits.
+# ./check has five places for two cores: a test takes two, or one if it mostly waits.
 function(tw_label_tests)
 	get_property(tests DIRECTORY PROPERTY TESTS)
 	set(with_threads)

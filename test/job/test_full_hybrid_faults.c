@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-static uint32_t from = 1, to = 3;
+static uint32_t from = 1, to = 1;
 
 static void every_cell_at_every_event(void **state)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-static uint32_t from = 1, to = 2, stride = 1;
+static uint32_t from = 1, to = 1, stride = 1;
 
 static void every_lane_at_every_event(void **state)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-static uint32_t from = 1, to = 8;
+static uint32_t from = 1, to = 4;
 
 static void every_node_at_every_event(void **state)
 {
