@@ -167,6 +167,8 @@ if(TW_TESTS)
 			tw_script(mpi_refusals "" /usr/bin/python3 ${here}/mpi/refusals.py)
 			tw_script(mpi_session "" /usr/bin/python3 ${here}/mpi/session.py
 				${CMAKE_BINARY_DIR}/libthalweg.so)
+			tw_script(mpi_session_full full /usr/bin/python3 ${here}/mpi/session.py
+				${CMAKE_BINARY_DIR}/libthalweg.so --full)
 			tw_script(mpi_deaths "" /usr/bin/python3 ${here}/mpi/deaths.py)
 			tw_script(mpi_worlds_full full /usr/bin/python3
 				${here}/mpi/worlds.py --full)

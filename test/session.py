@@ -101,7 +101,8 @@ def request(address, key, **other):
 
 def serve(lib, session, why, pause, own_steps=False):
     """The loop of a caller: a bowl whose middle depends on the sample.  With own_steps it answers with
-    parameters on the way there, in numbers that need no rounding."""
+    parameters on the way there, in numbers that need no rounding.  `pause` before each answer: seconds, or
+    something to call."""
     task = Task()
     while True:
         got = lib.thalweg_next(session, 100, None, C.byref(task), C.byref(why))
@@ -114,7 +115,9 @@ def serve(lib, session, why, pause, own_steps=False):
                 task.vector[i] = task.parameters[i] / 2 + task.sample[0] % 8
             else:
                 task.vector[i] = task.parameters[i] - (task.sample[0] % 7) / 7
-        if pause:
+        if callable(pause):
+            pause()
+        elif pause:
             time.sleep(pause)
         lib.thalweg_done(session, C.byref(task), C.byref(Answer(1.0, -1.0, None)), None)
 
