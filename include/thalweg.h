@@ -330,7 +330,8 @@ struct thalweg_session_request {
 	 * as the job says (thalweg_session_facts). */
 	int own_steps;
 	/* A join that waits for the master gives up with THALWEG_INTERRUPTED within 100 ms after
-	 * another thread or a signal handler has set this to anything but 0.  May be NULL. */
+	 * another thread (atomically) or a signal handler has set this to anything but 0.  May be
+	 * NULL. */
 	const volatile int *cancel;
 	/* Join: not 0: fetch the model when the run is over, for thalweg_session_save and
 	 * thalweg_session_parameters. */

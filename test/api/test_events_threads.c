@@ -174,7 +174,7 @@ static volatile int enough;
 static void *cancel_soon(void *arg)
 {
 	usleep(100000);
-	enough = 1;
+	__atomic_store_n(&enough, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
