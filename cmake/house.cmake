@@ -60,10 +60,10 @@ function(tw_label_tests)
 endfunction()
 
 # tw_script(name labels command...): a test that is a script; exit code 77 means skipped.  Those of
-# clusters mostly wait.
+# clusters, of dying ranks and of sessions mostly wait.
 function(tw_script name labels)
 	set(places 2)
-	if(name MATCHES "^cluster_")
+	if(name MATCHES "^(cluster_|mpi_deaths|mpi_session|session)")
 		set(places 1)
 	endif()
 	tw_metered(meter ${name} ${labels})
