@@ -186,15 +186,14 @@ class Gradients:
         piece = self._piece
         if piece is None:
             return None
-        grads = [p.grad for _, p in self._bound.trained]
-        if not any(g is part for g, part in zip(grads, piece.parts)):
+        bound = self._bound
+        elsewhere = [k for k, (_, p) in enumerate(bound.trained) if p.grad is not piece.parts[k]]
+        if len(elsewhere) == len(piece.parts):
             return None
         with torch.no_grad():
-            for g, part in zip(grads, piece.parts):
-                if g is None:
-                    part.zero_()
-                elif g is not part:
-                    part.copy_(g.to_dense() if g.is_sparse else g)
+            for k in elsewhere:
+                g = bound._gradient(bound._tensors[k], bound.trained[k][1])
+                piece.parts[k].zero_() if g is None else piece.parts[k].copy_(g)
         return piece
 
     def back(self) -> None:
@@ -241,14 +240,14 @@ class Bound:
                 part = memory[t.start:t.start + t.count].view(t.shape)
                 part.copy_(p.detach())
                 p.data = part
-        self._places = [p.data_ptr() for _, p in self.trained + self.buffers]
+        self._places = [(name, p, p.data_ptr()) for name, p in self.trained + self.buffers]
 
     def close(self) -> None:
         object.__setattr__(self.model, "_thalweg_run", None)
 
     def _check_model(self) -> None:
         """The model must be the one that joined."""
-        for (name, p), place in zip(self.trained + self.buffers, self._places):
+        for name, p, place in self._places:
             if p.data_ptr() != place:
                 raise JobError(f"{name} is elsewhere than when the run was opened: call model.to(), .half() and "
                                "load_state_dict(assign=True) before, or open another run")
@@ -375,24 +374,27 @@ class Bound:
             return Info(int(last.get("version", 0)), 0.0, time.monotonic() - began, 1.0, wanted, True)
         return Info(self.task.version, self.task.staleness, time.monotonic() - began, self.task.progress, wanted, False)
 
+    @staticmethod
+    def _gradient(t: Any, p: torch.Tensor) -> Optional[torch.Tensor]:
+        """The gradient of a parameter as it goes into the vector; None: zeros."""
+        g = p.grad
+        if g is not None and tuple(g.shape) != t.shape:
+            raise JobError(f"the gradient of {t.name} has the shape {tuple(g.shape)}, and the parameter {t.shape}")
+        return g.to_dense() if g is not None and g.is_sparse else g
+
     def _answer(self, task: Any, loss: float) -> bool:
         if self.own:
             return self._answer_own(task, loss)
         session = self.run._session_now()
-        pieces: List[Tuple[int, int, Optional[torch.Tensor]]] = []
         n = self.run.layout.parameters
-        for t, (name, p) in zip(self._tensors, self.trained):
-            g = p.grad
-            if g is not None and tuple(g.shape) != t.shape:
-                raise JobError(f"the gradient of {name} has the shape {tuple(g.shape)}, and the parameter {t.shape}")
-            pieces.append((t.start, t.count, g.to_dense() if g is not None and g.is_sparse else g))
         lent = self.gradients.lend()
+        pieces = None if lent else [(t.start, t.count, self._gradient(t, p)) for t, (_, p) in zip(self._tensors, self.trained)]
         with session.using():
             if not task._open:
                 raise JobError("the batch was answered already")
             to = lent.flat if lent else torch.from_numpy(view(task._raw.vector, self.run.layout.floats))
             with torch.no_grad():
-                if not lent:
+                if pieces is not None:
                     self.copies.send(pieces, to[:n] if not self.run.layout.buffers else to)
                 for t, (_, b) in zip(self._tensors[len(self.trained):], self.buffers):
                     at = t.start - n
@@ -508,7 +510,9 @@ class Loader:
             self._data.close()
 
     def _batch(self, task: Any) -> Iterator[Any]:
-        parts = [p for p in np.array_split(task.samples, self.accumulate) if len(p)]
+        parts = [task.samples]
+        if self.accumulate > 1:
+            parts = [p for p in np.array_split(task.samples, self.accumulate) if len(p)]
         self._bound._out = True
         for k, part in enumerate(parts):
             self._left = len(parts) - 1 - k
