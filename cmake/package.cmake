@@ -25,4 +25,5 @@ include(CPack)
 
 if(TW_TESTS AND NOT TW_SANITIZE)
 	tw_script(package full bash ${CMAKE_SOURCE_DIR}/test/package.sh)
+	tw_script(package_debian full bash ${CMAKE_SOURCE_DIR}/test/package_debian.sh)
 endif()

@@ -423,6 +423,29 @@ THALWEG_API enum thalweg_status thalweg_done(struct thalweg_session *s,
 					     const struct thalweg_task *task,
 					     const struct thalweg_answer *answer,
 					     struct thalweg_error *why);
+
+/* Vectors of your own that answers are given in without a copy: a loop that keeps its gradients in
+ * one piece of memory computes them there.  A vector has room for all floats of its session,
+ * aligned to 64 bytes, not cleared. */
+struct thalweg_vector;
+/* THALWEG_NO_MEMORY.  The caller owns *out until thalweg_vector_free. */
+THALWEG_API enum thalweg_status thalweg_vector_new(struct thalweg_session *s,
+						   struct thalweg_vector **out,
+						   struct thalweg_error *why);
+THALWEG_API float *thalweg_vector_floats(struct thalweg_vector *v);
+/* Not 0: it was lent, and the library still reads it or writes there (clipping, decay).  Do not
+ * touch it then.  Mostly it is free again when thalweg_next gives the worker's next task. */
+THALWEG_API int thalweg_vector_busy(const struct thalweg_vector *v);
+/* At any time, also when it is busy or its session was closed; NULL is allowed. */
+THALWEG_API void thalweg_vector_free(struct thalweg_vector *v);
+/* As thalweg_done, with the answer in `v`; answer->vector is not looked at.  THALWEG_BAD_INPUT also
+ * for a vector that is busy, or of a session with another number of floats. */
+THALWEG_API enum thalweg_status thalweg_done_with(struct thalweg_session *s,
+						  const struct thalweg_task *task,
+						  const struct thalweg_answer *answer,
+						  struct thalweg_vector *v,
+						  struct thalweg_error *why);
+
 /* The task cannot be computed: the run ends with THALWEG_REFUSED and this reason.  One that joined
  * leaves the cluster, and others get its samples. */
 THALWEG_API enum thalweg_status thalweg_fail(struct thalweg_session *s,

@@ -3,13 +3,10 @@
 #
 # Makes a minimal Debian in a temporary directory, installs nothing in it but git, clones the
 # project (the last commit, or with --working-tree the files as they are now), and runs the two
-# commands of the README there without a terminal.  TW_MIRROR names another Debian mirror than the
-# one in this machine's own sources.  All mounts are in a namespace of their own and end with it.
+# commands of the README there without a terminal.  test/fresh_debian.sh says what that needs.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-suite=bookworm
-
-skip() { echo "clean_clone: skipped: $*"; exit 77; }
+me=clean_clone
 
 working_tree=
 case ${1:-} in
@@ -17,56 +14,10 @@ case ${1:-} in
 --working-tree) working_tree=1 ;;
 *) echo "usage: test/clean_clone.sh [--working-tree]" >&2; exit 2 ;;
 esac
-[ "$(id -u)" -eq 0 ] || skip "a chroot needs root"
-command -v debootstrap >/dev/null || skip "there is no debootstrap (./setup --full installs it)"
-command -v git >/dev/null || skip "there is no git"
+command -v git >/dev/null || { echo "$me: skipped: there is no git"; exit 77; }
 [ -n "$working_tree" ] || git -C "$root" rev-parse -q --verify HEAD >/dev/null ||
-	skip "there is no commit to clone"
-
-if [ -z "${TW_CLEAN_CLONE_INSIDE:-}" ]; then
-	unshare --mount --propagation private true 2>/dev/null || skip "this machine does not let us mount"
-	TW_CLEAN_CLONE_INSIDE=1 exec unshare --mount --propagation private bash "$0" "$@"
-fi
-
-mirror=${TW_MIRROR:-$(apt-get indextargets --format '$(CODENAME) $(COMPONENT) $(SITE)' 'Created-By: Packages' 2>/dev/null |
-	awk -v suite=$suite '$1 == suite && $2 == "main" { print $3; exit }')}
-[ -n "$mirror" ] || skip "this machine's sources have no Debian $suite; TW_MIRROR=http://... names a mirror"
-
-dir=$(mktemp -d)
-target=$dir/debian
-# What is mounted in the new Debian, by this script or by its tests (ip netns), the last one first.
-mounted() { awk -v below="$target/" 'index($5, below) == 1 { print $5 }' /proc/self/mountinfo | tac; }
-cleanup() {
-	local each
-	while read -r each; do
-		umount -l "$each" || true
-	done < <(mounted)
-	[ -z "$(mounted)" ] || { echo "clean_clone: these stay mounted: $(mounted)"; return 1; }
-	rm -rf --one-file-system "$dir"
-}
-trap cleanup EXIT
-trap 'exit 1' INT TERM
-
-step() { printf 'clean_clone: %s (%d s)\n' "$*" $SECONDS; }
-
-step "a minimal Debian $suite from $mirror"
-debootstrap --variant=minbase "$suite" "$target" "$mirror" >"$dir/log" 2>&1 ||
-	{ tail -n 20 "$dir/log"; echo "clean_clone: debootstrap failed"; exit 1; }
-
-# The network of this machine: names, proxies, how apt fetches.
-cp -L /etc/resolv.conf "$target/etc/resolv.conf"
-cp -L /etc/hosts "$target/etc/hosts"
-apt-config dump | grep -E '^Acquire::(http|https|Check-Valid-Until|Retries|ForceIPv[46])' \
-	>"$target/etc/apt/apt.conf.d/90network" || true
-mount -t proc proc "$target/proc"
-mount --bind /dev "$target/dev"
-mount -t tmpfs tmpfs "$target/dev/shm"
-
-environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CI=true LANG=C.UTF-8)
-for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
-	[ -z "${!name:-}" ] || environment+=("$name=${!name}")
-done
-inside() { chroot "$target" env -i "${environment[@]}" bash -c "$1" </dev/null; }
+	{ echo "$me: skipped: there is no commit to clone"; exit 77; }
+. "$root/test/fresh_debian.sh"
 
 step "git, and nothing else"
 inside 'apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install git' \

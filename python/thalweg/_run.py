@@ -36,8 +36,7 @@ class Task:
 
     def __init__(self, run: "Run", raw: L.Task, parameters: Any):
         self._run, self._raw, self._open = run, raw, True
-        self.samples = np.ctypeslib.as_array(C.cast(raw.sample, C.POINTER(C.c_uint64)),
-                                             shape=(raw.count,)).astype(np.int64)
+        self.samples = np.frombuffer((C.c_int64 * raw.count).from_address(raw.sample), dtype=np.int64).copy()
         self.parameters = parameters
         self.score: bool = raw.work == L.SCORE
         self.worker: int = raw.worker

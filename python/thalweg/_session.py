@@ -80,6 +80,30 @@ class Events:
         return {"kind": kind, "checkpoint": e.checkpoint, **row}
 
 
+class Vector:
+    """Memory for an answer that the library reads where it is.  It lives as long as an array of it."""
+
+    def __init__(self, session: "Session", count: int):
+        self.at, why = C.c_void_p(), L.Error()
+        with session.using() as at:
+            status = lib.thalweg_vector_new(at, C.byref(self.at), C.byref(why))
+        if status:
+            raise failure(status, why.text.decode(errors="replace"))
+        self.count = count
+        weakref.finalize(self, lib.thalweg_vector_free, self.at).atexit = False
+
+    def array(self) -> Any:
+        """All of it, for numpy; it keeps the memory."""
+        floats = (C.c_float * self.count).from_address(lib.thalweg_vector_floats(self.at))
+        floats.owner = self  # type: ignore[attr-defined]
+        return floats
+
+    @property
+    def busy(self) -> bool:
+        """It was lent, and the library still reads it."""
+        return bool(lib.thalweg_vector_busy(self.at))
+
+
 class Session:
     """The library's session.  Any thread may call; after close, calls raise."""
 
@@ -176,11 +200,16 @@ class Session:
             return False
         raise failure(status, text, self.events.errors)
 
-    def done(self, task: L.Task, loss: float, correct: float, vector: Optional[int]) -> Tuple[int, str]:
+    def done(self, task: L.Task, loss: float, correct: float, vector: Optional[int],
+             lent: Optional["Vector"] = None) -> Tuple[int, str]:
         """Status and sentence: OK, CANCELLED (nobody wants it any more) or REFUSED (the loss is not finite)."""
         why = L.Error()
+        answer = L.Answer(loss, correct, vector)
         with self.using() as at:
-            status = lib.thalweg_done(at, C.byref(task), C.byref(L.Answer(loss, correct, vector)), C.byref(why))
+            if lent is None:
+                status = lib.thalweg_done(at, C.byref(task), C.byref(answer), C.byref(why))
+            else:
+                status = lib.thalweg_done_with(at, C.byref(task), C.byref(answer), lent.at, C.byref(why))
         text = why.text.decode(errors="replace")
         if status not in (L.OK, L.CANCELLED, L.REFUSED):
             raise failure(status, text)

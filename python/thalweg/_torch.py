@@ -3,12 +3,14 @@
 
 The parameters and float buffers of a model become views of one tensor, in the order of the layout.
 Each task writes that tensor; nothing of the library's memory is ever given away.  The gradients are
-copied from where autograd left them to the library's vector, in one pass.
+copied from where autograd left them to the library's vector, in one pass; or, if zero_grad keeps
+them, autograd adds them up in one piece, which the library reads where it is.
 """
 from __future__ import annotations
 
 import collections
 import hashlib
+import inspect
 import math
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -20,7 +22,9 @@ from . import _library as L
 from ._copies import Copies, device_for
 from ._errors import Error, JobError
 from ._layout import Layout, view, write_safetensors
+from ._session import Vector
 
+TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
 Named = List[Tuple[str, torch.Tensor]]
 
 
@@ -108,6 +112,12 @@ class Optimizer(torch.optim.Optimizer):
             raise JobError("step needs the loss of the batch: opt.step(loss)")
         return self._bound.step(float(loss.detach()) if isinstance(loss, torch.Tensor) else float(loss))
 
+    def zero_grad(self, set_to_none: bool = TO_NONE) -> None:
+        """As in torch.  Gradients that are kept (set_to_none=False) move into one piece of memory, from
+        which `step` sends them without a copy."""
+        if set_to_none or self._own is not None or not self._bound.gradients.zero():
+            super().zero_grad(set_to_none)
+
     def state_dict(self) -> Dict[str, Any]:
         return self._own.state_dict() if self._own is not None else super().state_dict()
 
@@ -128,6 +138,78 @@ class Optimizer(torch.optim.Optimizer):
         self._states[worker] = own.state
 
 
+class _Piece:
+    """Room for all gradients, and its part for each parameter."""
+
+    def __init__(self, vector: Vector, tensors: Sequence[Any]):
+        self.vector = vector
+        self.flat = torch.from_numpy(np.frombuffer(vector.array(), dtype=np.float32))
+        self.parts = [self.flat[t.start:t.start + t.count].view(t.shape) for t in tensors]
+
+
+class Gradients:
+    """Gradients of the parameters in one piece, while zero_grad keeps them.
+
+    Whenever the program has control, nobody else reads the piece that they are in: if the library still
+    does after a step, they move on to another one."""
+
+    def __init__(self, bound: "Bound"):
+        self._bound = bound
+        self._piece: Optional[_Piece] = None
+        self._others: List[_Piece] = []  # the library read them when they were left
+
+    def _free(self) -> _Piece:
+        for k, piece in enumerate(self._others):
+            if not piece.vector.busy:
+                return self._others.pop(k)
+        run = self._bound.run
+        return _Piece(Vector(run._session_now(), run.layout.floats), self._bound._tensors[:len(self._bound.trained)])
+
+    def zero(self) -> bool:
+        """Put zeros where there are gradients, in one piece.  False: they cannot be there."""
+        run = self._bound.run
+        if run._closed or run._session is None or not self._bound.copies.device.direct:
+            return False
+        if self._piece is None:
+            self._piece = self._free()
+        self._piece.flat.zero_()
+        self._move(self._piece, lambda p, k: p.grad is not None)
+        return True
+
+    def _move(self, piece: _Piece, which: Callable[[torch.Tensor, int], bool]) -> None:
+        for k, (_, p) in enumerate(self._bound.trained):
+            if p.grad is not piece.parts[k] and which(p, k):
+                p.grad = piece.parts[k]
+
+    def lend(self) -> Optional[_Piece]:
+        """The piece with all gradients in it; None: none of them is there."""
+        piece = self._piece
+        if piece is None:
+            return None
+        bound = self._bound
+        elsewhere = [k for k, (_, p) in enumerate(bound.trained) if p.grad is not piece.parts[k]]
+        if len(elsewhere) == len(piece.parts):
+            return None
+        with torch.no_grad():
+            for k in elsewhere:
+                g = bound._gradient(bound._tensors[k], bound.trained[k][1])
+                piece.parts[k].zero_() if g is None else piece.parts[k].copy_(g)
+        return piece
+
+    def back(self) -> None:
+        """The program has control again."""
+        last, run = self._piece, self._bound.run
+        if last is None or not last.vector.busy:
+            return
+        if run._closed or run._session is None or run._session.ended:
+            self._piece = None  # there is no next step
+            return
+        self._piece = self._free()
+        self._piece.flat.copy_(last.flat)
+        self._move(self._piece, lambda p, k: p.grad is last.parts[k])
+        self._others.append(last)
+
+
 class Bound:
     """A model that belongs to a run."""
 
@@ -140,6 +222,7 @@ class Bound:
         self.copies = Copies(device or device_for(self.trained[0][1].device), run.layout.floats)
         self._move()
         self._before = torch.empty(run.layout.buffers)
+        self.gradients = Gradients(self)
         self.optimizer_: Optional[Optimizer] = None
         self._factor: Optional[Callable[[float], float]] = None
         self._rates: List[float] = []
@@ -157,14 +240,14 @@ class Bound:
                 part = memory[t.start:t.start + t.count].view(t.shape)
                 part.copy_(p.detach())
                 p.data = part
-        self._places = [p.data_ptr() for _, p in self.trained + self.buffers]
+        self._places = [(name, p, p.data_ptr()) for name, p in self.trained + self.buffers]
 
     def close(self) -> None:
         object.__setattr__(self.model, "_thalweg_run", None)
 
     def _check_model(self) -> None:
         """The model must be the one that joined."""
-        for (name, p), place in zip(self.trained + self.buffers, self._places):
+        for name, p, place in self._places:
             if p.data_ptr() != place:
                 raise JobError(f"{name} is elsewhere than when the run was opened: call model.to(), .half() and "
                                "load_state_dict(assign=True) before, or open another run")
@@ -282,36 +365,42 @@ class Bound:
         task = self.task
         wanted = self._answer(task, loss)
         began = time.monotonic()
-        more = self.advance()
+        try:
+            more = self.advance()
+        finally:
+            self.gradients.back()
         if not more:
             last = self.run._last
             return Info(int(last.get("version", 0)), 0.0, time.monotonic() - began, 1.0, wanted, True)
         return Info(self.task.version, self.task.staleness, time.monotonic() - began, self.task.progress, wanted, False)
 
+    @staticmethod
+    def _gradient(t: Any, p: torch.Tensor) -> Optional[torch.Tensor]:
+        """The gradient of a parameter as it goes into the vector; None: zeros."""
+        g = p.grad
+        if g is not None and tuple(g.shape) != t.shape:
+            raise JobError(f"the gradient of {t.name} has the shape {tuple(g.shape)}, and the parameter {t.shape}")
+        return g.to_dense() if g is not None and g.is_sparse else g
+
     def _answer(self, task: Any, loss: float) -> bool:
         if self.own:
             return self._answer_own(task, loss)
         session = self.run._session_now()
-        pieces: List[Tuple[int, int, Optional[torch.Tensor]]] = []
         n = self.run.layout.parameters
-        for t, (name, p) in zip(self._tensors, self.trained):
-            g = p.grad
-            if g is not None and g.is_sparse:
-                g = g.to_dense()
-            if g is not None and tuple(g.shape) != t.shape:
-                raise JobError(f"the gradient of {name} has the shape {tuple(g.shape)}, and the parameter {t.shape}")
-            pieces.append((t.start, t.count, g))
+        lent = self.gradients.lend()
+        pieces = None if lent else [(t.start, t.count, self._gradient(t, p)) for t, (_, p) in zip(self._tensors, self.trained)]
         with session.using():
             if not task._open:
                 raise JobError("the batch was answered already")
-            to = torch.from_numpy(view(task._raw.vector, self.run.layout.floats))
+            to = lent.flat if lent else torch.from_numpy(view(task._raw.vector, self.run.layout.floats))
             with torch.no_grad():
-                self.copies.send(pieces, to[:n] if not self.run.layout.buffers else to)
+                if pieces is not None:
+                    self.copies.send(pieces, to[:n] if not self.run.layout.buffers else to)
                 for t, (_, b) in zip(self._tensors[len(self.trained):], self.buffers):
                     at = t.start - n
                     to[t.start:t.start + t.count] = b.detach().reshape(-1).cpu() - self._before[at:at + t.count]
             del to
-        status, text = session.done(task._raw, loss, -1.0, None)
+        status, text = session.done(task._raw, loss, -1.0, None, lent.vector if lent else None)
         task._open = False
         self.task, self._out = None, False
         return self.run._answered(task, loss, status, text)
@@ -421,7 +510,9 @@ class Loader:
             self._data.close()
 
     def _batch(self, task: Any) -> Iterator[Any]:
-        parts = [p for p in np.array_split(task.samples, self.accumulate) if len(p)]
+        parts = [task.samples]
+        if self.accumulate > 1:
+            parts = [p for p in np.array_split(task.samples, self.accumulate) if len(p)]
         self._bound._out = True
         for k, part in enumerate(parts):
             self._left = len(parts) - 1 - k

@@ -36,12 +36,14 @@ struct tw_wait {
 /* A computation.  The actor owns it and leaves it alone from tw_compute to `computed`.  A node has
  * one device: what its actors compute runs one after the other, in the order it was asked for. */
 struct tw_compute {
-	struct tw_pass pass;     /* what to compute; an evaluation costs no virtual time */
-	uint32_t again;          /* which computation on these samples; 0: the first, or only one */
-	double share;            /* of a step's work, for the simulator's cost; 0 stands for 1 */
-	size_t scratch;          /* bytes of scratch that it needs; 0: the engine's scratch_bytes */
-	struct tw_inputs in;     /* pieces stay valid until `computed`, as what `pass` points to */
-	float *gradient;         /* out; trainable + buffers floats, of a stage only its own */
+	struct tw_pass pass; /* what to compute; an evaluation costs no virtual time */
+	uint32_t again;      /* which computation on these samples; 0: the first, or only one */
+	double share;        /* of a step's work, for the simulator's cost; 0 stands for 1 */
+	size_t scratch;      /* bytes of scratch that it needs; 0: the engine's scratch_bytes */
+	struct tw_inputs in; /* pieces stay valid until `computed`, as what `pass` points to */
+	float *gradient;     /* out; trainable + buffers floats, of a stage only its own */
+	/* out; not NULL: has the gradient instead, and others read it; a reference for the actor */
+	struct tw_block *lent;
 	struct tw_score score;   /* out */
 	enum tw_status status;   /* out */
 	uint64_t epoch_position; /* = in.from; what the simulator's cost is drawn for */

@@ -153,9 +153,11 @@ static enum tw_status not_open(const char *function, const struct thalweg_task *
 }
 
 static enum tw_status done(struct thalweg_session *s, const struct thalweg_task *task,
-			   const struct thalweg_answer *answer, struct tw_error *why)
+			   const struct thalweg_answer *answer, struct tw_block *lent,
+			   struct tw_error *why)
 {
 	const struct tw_desk_answer a = { .vector = answer->vector,
+					  .lent = lent,
 					  .loss = answer->loss,
 					  .correct = answer->correct };
 	uint64_t count = 0;
@@ -198,7 +200,74 @@ enum thalweg_status thalweg_done(struct thalweg_session *s, const struct thalweg
 	if (!task || !answer)
 		tw_fail(&said, TW_BAD_INPUT, "thalweg_done: %s is NULL", task ? "answer" : "task");
 	else
-		done(s, task, answer, &said);
+		done(s, task, answer, NULL, &said);
+	tw_session_leave(s);
+	return tw_api_fail(why, &said);
+}
+
+/* --- vectors that are lent -------------------------------------------------------------------- */
+
+static size_t vector_bytes(const struct thalweg_session *s)
+{
+	return (s->facts.parameters + s->facts.buffers) * sizeof(float);
+}
+
+enum thalweg_status thalweg_vector_new(struct thalweg_session *s, struct thalweg_vector **out,
+				       struct thalweg_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+
+	if (tw_session_enter(s, "thalweg_vector_new", &said) != TW_OK)
+		return tw_api_fail(why, &said);
+	if (!out)
+		tw_fail(&said, TW_BAD_INPUT, "thalweg_vector_new: out is NULL");
+	else if (!(*out = (struct thalweg_vector *)tw_block_new(s->heap, vector_bytes(s))))
+		tw_fail(&said, TW_NO_MEMORY, "thalweg_vector_new: no memory for a vector");
+	tw_session_leave(s);
+	return tw_api_fail(why, &said);
+}
+
+float *thalweg_vector_floats(struct thalweg_vector *v)
+{
+	return v ? tw_block_floats((struct tw_block *)v) : NULL;
+}
+
+int thalweg_vector_busy(const struct thalweg_vector *v)
+{
+	const struct tw_block *b = (const struct tw_block *)v;
+
+	return b && atomic_load_explicit(&b->refs, memory_order_acquire) > 1;
+}
+
+void thalweg_vector_free(struct thalweg_vector *v)
+{
+	tw_block_drop((struct tw_block *)v);
+}
+
+enum thalweg_status thalweg_done_with(struct thalweg_session *s, const struct thalweg_task *task,
+				      const struct thalweg_answer *answer, struct thalweg_vector *v,
+				      struct thalweg_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+	struct tw_block *lent = (struct tw_block *)v;
+
+	if (tw_session_enter(s, "thalweg_done_with", &said) != TW_OK)
+		return tw_api_fail(why, &said);
+	if (!task || !answer || !v)
+		tw_fail(&said, TW_BAD_INPUT, "thalweg_done_with: %s is NULL",
+			!task     ? "task"
+			: !answer ? "answer"
+				  : "vector");
+	else if (lent->bytes != vector_bytes(s))
+		tw_fail(&said, TW_BAD_INPUT,
+			"thalweg_done_with: the vector is of a session with another number of "
+			"floats; the task is still open");
+	else if (thalweg_vector_busy(v))
+		tw_fail(&said, TW_BAD_INPUT,
+			"thalweg_done_with: the vector is busy: it was lent before, and is still "
+			"read; use another one.  The task is still open");
+	else
+		done(s, task, answer, lent, &said);
 	tw_session_leave(s);
 	return tw_api_fail(why, &said);
 }

@@ -264,7 +264,7 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 
 	dialling(j, &o);
 	status = tw_tcp_setup_options(j->q->net, j->job, j->engine, j->q->log, &o, why);
-	if (!j->q->server && !o.peers && !o.with_shards)
+	if (!j->desk && !j->q->server && !o.peers && !o.with_shards)
 		o.helpers = 0;
 	if (status == TW_OK)
 		status = tw_tcp_open(&o, &j->tcp, why);
@@ -292,8 +292,9 @@ static enum tw_status enter(struct join *j, struct tw_error *why)
 	};
 
 	/* A worker computes: it need not interrupt the server that has just answered it, which may
-	 * be on the same machine and has others to answer.  A peer serves as well. */
-	if (!j->q->server && !o.peers && !o.with_shards)
+	 * be on the same machine and has others to answer.  A peer serves as well.  At a desk the
+	 * caller's threads compute, and ours only carry what they wait for. */
+	if (!j->desk && !j->q->server && !o.peers && !o.with_shards)
 		sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){ 0 });
 	if (j->q->net->opened)
 		j->q->net->opened(j->q->net->arg, tw_tcp_bound(j->tcp));

@@ -238,6 +238,15 @@ static size_t next(const struct rest *r, uint8_t gather[RECORD], const uint8_t *
 	return n;
 }
 
+/* Is there anything behind the record that the next `n` bytes begin with? */
+static bool goes_on(const struct rest *r, size_t n)
+{
+	struct rest after = *r;
+
+	advance(&after, n < RECORD ? n : RECORD);
+	return after.parts > 0;
+}
+
 static void rekey(struct tw_stream *s)
 {
 	if (s->records < s->tls->records || s->owed)
@@ -258,9 +267,11 @@ static enum tw_flow tls_write(struct tw_stream *s, const struct iovec *from, int
 		HOLDS(1, n >= s->owed); /* the same bytes come again after WAIT */
 		rekey(s);
 		ERR_clear_error();
+		s->socket.more = goes_on(&rest, n);
 		if (SSL_write_ex(s->ssl, span, n, &moved) != 1) {
 			const enum tw_flow flow = tls_write_stopped(s);
 
+			s->socket.more = false;
 			s->owed = n < RECORD ? n : RECORD;
 			return *put ? TW_FLOW_OK : flow;
 		}

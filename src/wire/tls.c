@@ -22,15 +22,17 @@
 
 /* --- the socket --- */
 
-/* OpenSSL's own BIO of a socket writes without MSG_NOSIGNAL: a peer that leaves would end us. */
+/* OpenSSL's own BIO of a socket writes without MSG_NOSIGNAL: a peer that leaves would end us.  A
+ * record is smaller than a segment may be, so the system waits for those that follow at once. */
 static int socket_write(BIO *bio, const char *from, int n)
 {
 	struct tw_tls_socket *s = BIO_get_data(bio);
+	const int flags = MSG_NOSIGNAL | (s->more ? MSG_MORE : 0);
 	ssize_t put;
 
 	BIO_clear_retry_flags(bio);
 	do
-		put = send(s->fd, from, (size_t)n, MSG_NOSIGNAL);
+		put = send(s->fd, from, (size_t)n, flags);
 	while (put < 0 && errno == EINTR);
 	if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		BIO_set_retry_write(bio);

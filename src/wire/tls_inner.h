@@ -26,6 +26,7 @@ struct tw_tls_socket {
 	int fd;
 	int error; /* errno of what failed last */
 	bool eof;
+	bool more;   /* what is written now is followed by more, at once */
 	bool shaken; /* the handshake is over; OpenSSL forgets that when it fails later */
 };
 

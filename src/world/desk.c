@@ -330,6 +330,16 @@ static void add_score(struct tw_errand *e, const struct tw_desk_answer *a, uint6
 	e->scored += count;
 }
 
+static void take_vector(struct tw_desk *d, struct tw_compute *c, const struct tw_desk_answer *a)
+{
+	if (a->lent) {
+		c->lent = tw_block_keep(a->lent);
+	} else if (a->vector && a->vector != c->gradient) {
+		atomic_fetch_add_explicit(&d->copied, 1, memory_order_relaxed);
+		memcpy(c->gradient, a->vector, elements(d) * sizeof(float));
+	}
+}
+
 enum tw_status tw_desk_answer(struct tw_desk *d, uint64_t id, const struct tw_desk_answer *a)
 {
 	struct tw_errand *e;
@@ -357,11 +367,8 @@ enum tw_status tw_desk_answer(struct tw_desk *d, uint64_t id, const struct tw_de
 	pthread_mutex_unlock(&d->lock);
 	if (again)
 		return TW_OK;
-	if (a->status == TW_OK && wanted && a->vector && !is_score(e) &&
-	    a->vector != e->c->gradient) {
-		atomic_fetch_add_explicit(&d->copied, 1, memory_order_relaxed);
-		memcpy(e->c->gradient, a->vector, elements(d) * sizeof(float));
-	}
+	if (a->status == TW_OK && wanted && !is_score(e))
+		take_vector(d, e->c, a);
 	e->c->score = e->sum;
 	if (!is_score(e))
 		e->c->score.correct = -1;

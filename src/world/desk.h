@@ -64,7 +64,10 @@ enum tw_desk_got tw_desk_take(struct tw_desk *d, int64_t ns, float *into, struct
 struct tw_desk_answer {
 	enum tw_status status; /* not TW_OK: it could not be computed; the rest is not looked at */
 	const float *vector;   /* copied; NULL: task.vector has it */
-	double loss, correct;  /* mean loss; how many were right, < 0: unknown */
+	/* Not NULL: has it, as long as the desk's vectors.  It is not copied: a reference is taken,
+	 * and nobody may write there until that is dropped. */
+	struct tw_block *lent;
+	double loss, correct; /* mean loss; how many were right, < 0: unknown */
 };
 /* TW_CANCELLED: nobody wanted it any more.  TW_BAD_INPUT: no open task has this number. */
 enum tw_status tw_desk_answer(struct tw_desk *d, uint64_t id, const struct tw_desk_answer *a);

@@ -229,6 +229,74 @@ static void answers(void **state)
 	assert_int_equal(thalweg_session_close(s, &why), THALWEG_OK);
 }
 
+static struct thalweg_session *open_rounds(size_t parameters)
+{
+	const struct thalweg_request job = {
+		.text = "data: {batch: 2}\nupdate: {rate: 0.1}\ncluster: {workers: 2, shards: 2}\n"
+			"strategy: ssgd\n"
+	};
+	const struct thalweg_session_request q = {
+		.size = sizeof q,
+		.job = &job,
+		.layout = { .parameters = parameters, .samples = SAMPLES },
+	};
+	struct thalweg_session *s = NULL;
+	struct thalweg_error why = { 0 };
+
+	if (thalweg_session_open(&q, &s, &why) != THALWEG_OK)
+		fail_msg("%s", why.text);
+	return s;
+}
+
+/* A vector has one size and is lent for one answer at a time.  It outlives its session. */
+static void lent_vectors(void **state)
+{
+	struct thalweg_session *s = open_rounds(PARAMETERS), *other = open_rounds(PARAMETERS + 1);
+	const struct thalweg_answer one = { .loss = 1 };
+	struct thalweg_vector *v = NULL, *longer = NULL;
+	struct thalweg_error why = { 0 };
+	struct thalweg_task t = step_of(s), u = step_of(s);
+
+	assert_int_equal(thalweg_vector_new(s, NULL, &why), THALWEG_BAD_INPUT);
+	said(&why, THALWEG_BAD_INPUT, "out is NULL");
+	assert_int_equal(thalweg_vector_new(s, &v, &why), THALWEG_OK);
+	assert_int_equal(thalweg_vector_new(other, &longer, &why), THALWEG_OK);
+	memset(thalweg_vector_floats(v), 0, PARAMETERS * sizeof(float));
+	assert_int_equal(thalweg_done_with(s, NULL, &one, v, &why), THALWEG_BAD_INPUT);
+	said(&why, THALWEG_BAD_INPUT, "task is NULL");
+	assert_int_equal(thalweg_done_with(s, &t, NULL, v, &why), THALWEG_BAD_INPUT);
+	said(&why, THALWEG_BAD_INPUT, "answer is NULL");
+	assert_int_equal(thalweg_done_with(s, &t, &one, NULL, &why), THALWEG_BAD_INPUT);
+	said(&why, THALWEG_BAD_INPUT, "vector is NULL");
+	assert_int_equal(thalweg_done_with(s, &t, &one, longer, &why), THALWEG_BAD_INPUT);
+	said(&why, THALWEG_BAD_INPUT, "another number of floats");
+	assert_int_equal(thalweg_vector_busy(v), 0);
+	assert_int_equal(thalweg_done_with(s, &t, &one, v, &why), THALWEG_OK);
+	assert_int_not_equal(thalweg_vector_busy(v), 0); /* the round waits for the other worker */
+	assert_int_equal(thalweg_done_with(s, &u, &one, v, &why), THALWEG_BAD_INPUT);
+	said(&why, THALWEG_BAD_INPUT, "the vector is busy");
+	answer(s, &u);
+	t = step_of(s);
+	u = step_of(s);
+	assert_int_equal(thalweg_vector_busy(v), 0);
+	assert_int_equal(thalweg_done_with(s, &u, &one, v, &why), THALWEG_OK);
+	assert_int_equal(thalweg_session_close(s, &why), THALWEG_OK);
+	assert_int_equal(thalweg_vector_busy(v), 0);
+	thalweg_vector_floats(v)[PARAMETERS - 1] = 1.0f;
+	thalweg_vector_free(v);
+
+	/* one that is freed while it is lent */
+	t = step_of(other);
+	u = step_of(other);
+	memset(thalweg_vector_floats(longer), 0, (PARAMETERS + 1) * sizeof(float));
+	assert_int_equal(thalweg_done_with(other, &t, &one, longer, &why), THALWEG_OK);
+	thalweg_vector_free(longer);
+	u.vector[PARAMETERS] = 0.0f;
+	answer(other, &u);
+	step_of(other);
+	assert_int_equal(thalweg_session_close(other, &why), THALWEG_OK);
+}
+
 static void failing(void **state)
 {
 	for (int world = 0; world < 2; world++) {
@@ -379,10 +447,15 @@ static void nothing_is_evaluated(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(requests),         cmocka_unit_test(answers),
-		cmocka_unit_test(failing),          cmocka_unit_test(closed),
-		cmocka_unit_test(closed_meanwhile), cmocka_unit_test(forked),
-		cmocka_unit_test(too_many),         cmocka_unit_test(nothing_is_evaluated),
+		cmocka_unit_test(requests),
+		cmocka_unit_test(answers),
+		cmocka_unit_test(lent_vectors),
+		cmocka_unit_test(failing),
+		cmocka_unit_test(closed),
+		cmocka_unit_test(closed_meanwhile),
+		cmocka_unit_test(forked),
+		cmocka_unit_test(too_many),
+		cmocka_unit_test(nothing_is_evaluated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

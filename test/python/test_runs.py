@@ -176,3 +176,26 @@ def test_joined_workers_do_what_local_ones_do():
     for task in alone:
         answer(task)
     assert result.parameters_digest == alone.result.parameters_digest
+
+
+POLICIES = """
+import os
+import sys
+import thalweg as tw
+from problem import N, answer
+policies = set()
+with tw.join(sys.argv[1], sys.argv[2], parameters=N) as run:
+    for task in run:
+        policies |= {os.sched_getscheduler(int(t)) for t in os.listdir("/proc/self/task")}
+        answer(task)
+assert policies == {os.sched_getscheduler(0)}, policies
+"""
+
+
+def test_no_thread_of_a_session_gives_way_to_others():
+    """The program computes; the threads of the library only carry what it waits for."""
+    with Cluster(workers=1) as c:
+        worker = program(POLICIES, c.address, c.key)
+        out, err = worker.communicate(timeout=120)
+        assert worker.returncode == 0, err
+        c.master.wait()

@@ -5,6 +5,8 @@
 #include "wire/tls_inner.h"
 
 #include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -106,6 +108,45 @@ static void what_is_read_ahead_is_pending(void **state)
 	}
 	assert_false(tw_stream_pending(p.side[1]));
 	pair_close(&p);
+}
+
+static struct tcp_info info_of(const struct tw_stream *s)
+{
+	struct tcp_info i = { 0 };
+	socklen_t len = sizeof i;
+
+	assert_int_equal(getsockopt(tw_stream_fd(s), IPPROTO_TCP, TCP_INFO, &i, &len), 0);
+	return i;
+}
+
+/* A segment on loopback has room for both records.  The last one is not held back: a cork opens
+ * only after 200 ms. */
+static void records_share_segments(void **state)
+{
+	enum { RECORDS = 2, BYTES = RECORDS * SSL3_RT_MAX_PLAIN_LENGTH, TIMES = 20 };
+	char *much = calloc(1, BYTES), *back = malloc(BYTES);
+	const struct iovec out = { much, BYTES }, in = { back, BYTES };
+	uint32_t before;
+	struct pair p;
+
+	open_pair(&p, true, true);
+	before = info_of(p.side[0]).tcpi_data_segs_out;
+	for (int i = 0; i < TIMES; i++) {
+		size_t n = 0, got = 0;
+
+		assert_int_equal(tw_stream_write(p.side[0], &out, 1, &n), TW_FLOW_OK);
+		assert_int_equal(n, BYTES);
+		for (int k = 0; k < 1000 && got < BYTES; k++, usleep(100))
+			if (tw_stream_read(p.side[1], &in, 1, &n) == TW_FLOW_OK)
+				got += n;
+		assert_int_equal(got, BYTES);
+	}
+	if (info_of(p.side[0]).tcpi_snd_mss > 2 * SSL3_RT_MAX_PLAIN_LENGTH)
+		assert_in_range(info_of(p.side[0]).tcpi_data_segs_out - before, TIMES,
+				TIMES + TIMES / 2);
+	pair_close(&p);
+	free(back);
+	free(much);
 }
 
 static void a_clean_close_is_an_end(void **state)
@@ -272,6 +313,7 @@ int main(void)
 		cmocka_unit_test(bytes_arrive_intact_both_ways),
 		cmocka_unit_test(nothing_moves_without_a_partner),
 		cmocka_unit_test(what_is_read_ahead_is_pending),
+		cmocka_unit_test(records_share_segments),
 		cmocka_unit_test(a_clean_close_is_an_end),
 		cmocka_unit_test(a_peer_that_is_gone_breaks_writing),
 		cmocka_unit_test(last_words_outlive_a_failed_write),

@@ -65,6 +65,7 @@ void tw_step_close(struct worker *w)
 		w->heap->put(w->heap, w->shard[0].past);
 	}
 	tw_block_drop(w->step.gradient);
+	tw_block_drop(w->step.compute.lent);
 	w->heap->put(w->heap, w->step.piece);
 	w->heap->put(w->heap, w->shard);
 	tw_pool_free(w->step.pool);
@@ -220,6 +221,16 @@ static void finish_gradient(struct worker *w, float *g)
 	drop_views(w);
 }
 
+/* Somebody outside has it in memory of his own. */
+static void take_lent(struct worker_step *s)
+{
+	if (!s->compute.lent)
+		return;
+	tw_block_drop(s->gradient);
+	s->gradient = s->compute.lent;
+	s->compute.lent = NULL;
+}
+
 void tw_step_made(struct worker *w, struct tw_context *ctx)
 {
 	const struct tw_compute *c = &w->step.compute;
@@ -227,6 +238,7 @@ void tw_step_made(struct worker *w, struct tw_context *ctx)
 	const bool wanted = w->step.state == STEP_COMPUTING && h;
 
 	w->step.state = STEP_IDLE;
+	take_lent(&w->step);
 	if (!wanted || c->status != TW_OK) {
 		drop_views(w);
 		if (wanted && c->status != TW_CANCELLED)
