@@ -252,7 +252,7 @@ const struct tw_source tw_source_csv = {
 		"# a strong weight decay: tables are small\n"
 		"update:   {rule: adamw, rate: 0.005, decay: 1.5, schedule: {kind: cosine}}\n"
 		"cluster:  {workers: 1}  # one thread; more divide each epoch\n",
-	.usual_data = "batch: 32, validation: 0.15, evaluate: validation",
+	.usual_data = "batch: 32, class_weights: auto, validation: 0.15, evaluate: validation",
 	.splits = true,
 	.test_option = "test_file",
 	.open = open_files,
