@@ -8,7 +8,8 @@ training rows, and `predict` the test rows without their answers.  The measure i
 accuracy of classes and R2 of values.  It must reach the better one of scikit-learn's MLP and its
 linear model, both behind the same ColumnTransformer, minus one standard error of the paired
 differences.  The model of the first split is also written as a C file, which must give what
-`predict --raw` gives of the test rows, to 1e-5 (of the value's size where that is above 1).
+`predict --raw` gives of the test rows, to 1e-5 of the largest output (of 1 where that is below 1):
+a value near 0 is the difference of two large ones.
 
     tables.py THALWEG [TABLE...]      all tables, or those that are named
 """
@@ -160,7 +161,7 @@ def c_file(thalweg, folder):
     there = np.array([[float(row[k]) for k in out] for row in there])
     if here.shape != there.shape:
         sys.exit("tables.py: the C file gives %s outputs, not %s" % (here.shape, there.shape))
-    return float(np.max(np.abs(here - there) / np.maximum(1, np.abs(there))))
+    return float(np.max(np.abs(here - there) / np.maximum(1, np.abs(there).max(axis=0))))
 
 
 def ours(thalweg, table, train, test, more=(), away=None):
