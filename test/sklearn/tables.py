@@ -11,7 +11,8 @@ differences.  The model of the first split is also written as a C file, which mu
 `predict --raw` gives of the test rows, to 1e-5 of the largest output (of 1 where that is below 1):
 a value near 0 is the difference of two large ones.
 
-    tables.py THALWEG [TABLE...]      all tables, or those that are named
+    tables.py THALWEG [TABLE...]                all tables, or those that are named
+    tables.py THALWEG --c-files [TABLE...]      only the C files
 """
 import csv
 import math
@@ -186,6 +187,18 @@ def splits(table):
     return list(kind(SPLITS, test_size=0.25, random_state=1).split(np.zeros(n), table.y))
 
 
+def only_c_files(thalweg, names):
+    wrong = 0
+    for table in tables():
+        if names and table.name not in names:
+            continue
+        far = []
+        ours(thalweg, table, *splits(table)[0], away=far)
+        wrong += far[0] > 1e-5
+        print("%-14s %8.1e%s" % (table.name, far[0], "  differs" if far[0] > 1e-5 else ""), flush=True)
+    return 1 if wrong else 0
+
+
 def main(thalweg, names):
     missed = 0
     if not CC:
@@ -214,4 +227,10 @@ def main(thalweg, names):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2:]))
+    program = os.path.abspath(sys.argv[1])
+    if sys.argv[2:3] != ["--c-files"]:
+        sys.exit(main(program, sys.argv[2:]))
+    if not CC:
+        print("tables.py: skipped: there is no C compiler (cc)")
+        sys.exit(77)
+    sys.exit(only_c_files(program, sys.argv[3:]))
