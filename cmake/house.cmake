@@ -181,6 +181,8 @@ if(TW_TESTS)
 				${here}/export/c_file.py)
 			tw_script(sklearn_figures numbers /usr/bin/python3
 				${here}/sklearn/figures.py)
+			tw_script(sklearn_c_files full /usr/bin/python3
+				${here}/sklearn/tables.py $<TARGET_FILE:thalweg> --c-files)
 			tw_script(scipy_student full /usr/bin/python3 ${here}/scipy/student.py)
 			tw_script(scipy_optimiser full /usr/bin/python3 ${here}/scipy/optimiser.py)
 			tw_script(torch_rules full /usr/bin/python3 ${here}/strategy/torch_rules.py)

@@ -497,6 +497,9 @@ struct thalweg_model_facts {
 	int classes;                     /* not 0: outputs are probabilities, one per class */
 	const char *const *input_names;  /* of columns; NULL: unknown */
 	const char *const *output_names; /* of classes or values; NULL: numbers from 0 */
+	/* Of a table: columns that are read, as thalweg_predict_cells takes them; 0: no table. */
+	size_t columns;
+	const char *const *column_names; /* NULL: the table has no header */
 };
 
 /* Open a run directory (its newest checkpoint), one checkpoint, or an exported safetensors file.
@@ -512,6 +515,13 @@ THALWEG_API const struct thalweg_model_facts *thalweg_model_facts(
 THALWEG_API enum thalweg_status thalweg_predict(struct thalweg_model *model, const float *rows,
 						size_t count, float *out,
 						struct thalweg_error *why);
+/* The same of a table's cells as text: `count` rows of `columns` cells, with words, dates and
+ * missing values (NULL, "", "NA") as `thalweg predict` reads them; a word that the training set did
+ * not have is allowed.  THALWEG_BAD_INPUT with a sentence: a cell is not what its column needs
+ * ("cells:3:" is the third row), or the model is not of a table. */
+THALWEG_API enum thalweg_status thalweg_predict_cells(struct thalweg_model *model,
+						      const char *const *cells, size_t count,
+						      float *out, struct thalweg_error *why);
 
 #ifdef __cplusplus
 }

@@ -83,7 +83,8 @@ class Answer(C.Structure):
 
 class ModelFacts(C.Structure):
     _fields_ = [("inputs", C.c_size_t), ("rank", C.c_uint32), ("shape", C.c_uint32 * 3), ("outputs", C.c_size_t),
-                ("classes", C.c_int), *_same(C.POINTER(C.c_char_p), "input_names", "output_names")]
+                ("classes", C.c_int), *_same(C.POINTER(C.c_char_p), "input_names", "output_names"),
+                ("columns", C.c_size_t), ("column_names", C.POINTER(C.c_char_p))]
 
 
 STRUCTS = {"error": Error, "tensor": Tensor, "event": Event, "request": Request, "result": Result, "score": Score,
@@ -137,6 +138,7 @@ FUNCTIONS = {
     "thalweg_model_close": (None, [_P]),
     "thalweg_model_facts": (C.POINTER(ModelFacts), [_P]),
     "thalweg_predict": (C.c_int, [_P, _P, C.c_size_t, _P, _E]),
+    "thalweg_predict_cells": (C.c_int, [_P, C.POINTER(C.c_char_p), C.c_size_t, _P, _E]),
 }
 
 

@@ -161,6 +161,8 @@ class Model:
         self.classes: bool = bool(facts.classes)
         self.input_names = [facts.input_names[k].decode() for k in range(self.inputs)] if facts.input_names else None
         self.output_names = [facts.output_names[k].decode() for k in range(self.outputs)] if facts.output_names else None
+        self.columns: int = facts.columns
+        self.column_names = [facts.column_names[k].decode() for k in range(self.columns)] if facts.column_names else None
         self._lock = threading.Lock()
 
     def predict(self, rows: Any) -> Any:
@@ -174,6 +176,29 @@ class Model:
         out, why = np.empty((count, self.outputs), dtype=np.float32), L.Error()
         with self._lock:
             check(lib.thalweg_predict(self._at, x.ctypes.data, count, out.ctypes.data, C.byref(why)), why)
+        return out
+
+    def predict_cells(self, rows: Any) -> Any:
+        """The same of cells of a table: each row is a list of `columns` cells in the order of
+        `column_names`, or a dict by these names.  A cell is text or a number; None, "" and "NA" are
+        missing, and so is a number that is not finite."""
+        need_numpy()
+        cells: list = []
+        for number, row in enumerate(rows, 1):
+            if isinstance(row, dict):
+                lacks = [name for name in self.column_names or [] if name not in row]
+                if lacks or not self.column_names:
+                    raise JobError(f"row {number}: has no column {lacks[0]!r}" if lacks
+                                   else "the columns of this model have no names; give rows as lists")
+                row = [row[name] for name in self.column_names]
+            if len(row) != self.columns:
+                raise JobError(f"row {number}: has {len(row)} cells, and the model takes {self.columns}")
+            cells += [None if c is None or c != c else str(c).encode() for c in row]
+        count = len(cells) // self.columns if self.columns else 0
+        out, why = np.empty((count, self.outputs), dtype=np.float32), L.Error()
+        at = (C.c_char_p * len(cells))(*cells)
+        with self._lock:
+            check(lib.thalweg_predict_cells(self._at, at, count, out.ctypes.data, C.byref(why)), why)
         return out
 
 

@@ -5,6 +5,7 @@
 #include "base/isa.h"
 #include "query/trained_model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct thalweg_model {
 	uint32_t *label; /* answers that nobody looks at */
 	float *target;
 	uint32_t block;
+	const char **column; /* names of facts.columns columns */
 };
 
 static void describe(struct thalweg_model *m)
@@ -33,6 +35,24 @@ static void describe(struct thalweg_model *m)
 		.output_names = own ? d->names.column : d->names.answer,
 	};
 	memcpy(m->facts.shape, d->shape, d->rank * sizeof d->shape[0]);
+}
+
+static enum tw_status describe_columns(struct thalweg_model *m, struct tw_error *why)
+{
+	const struct tw_columns *c = m->trained.card->data.columns;
+
+	for (uint32_t k = 0; c && k < c->count; k++)
+		m->facts.columns += tw_column_is_read(&c->column[k]);
+	if (!m->facts.columns || !c->named)
+		return TW_OK;
+	m->column = calloc(m->facts.columns + 1, sizeof *m->column);
+	if (!m->column)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for names of columns");
+	for (uint32_t k = 0, n = 0; k < c->count; k++)
+		if (tw_column_is_read(&c->column[k]))
+			m->column[n++] = c->column[k].name;
+	m->facts.column_names = m->column;
+	return TW_OK;
 }
 
 static enum tw_status make_room(struct thalweg_model *m, struct tw_error *why)
@@ -68,11 +88,14 @@ enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **
 	       : tw_fail(&said, TW_NO_MEMORY, "no memory for the model");
 	if (st == TW_OK)
 		st = make_room(m, &said);
+	if (st == TW_OK) {
+		describe(m);
+		st = describe_columns(m, &said);
+	}
 	if (st != TW_OK) {
 		thalweg_model_close(m);
 		return tw_api_fail(why, &said);
 	}
-	describe(m);
 	*out = m;
 	return tw_api_done(why);
 }
@@ -86,6 +109,7 @@ void thalweg_model_close(struct thalweg_model *m)
 	free(m->output);
 	free(m->label);
 	free(m->target);
+	free(m->column);
 	free(m);
 }
 
@@ -120,4 +144,96 @@ enum thalweg_status thalweg_predict(struct thalweg_model *m, const float *rows, 
 		return tw_api_done(why);
 	tw_fail(&said, st, "the rows cannot be computed: %s", tw_status_name(st));
 	return tw_api_fail(why, &said);
+}
+
+/* --- cells --- */
+
+static void put_cell(const char *cell, FILE *f)
+{
+	fputc('"', f);
+	for (; cell && *cell; cell++) {
+		if (*cell == '"')
+			fputc('"', f);
+		fputc(*cell, f);
+	}
+	fputc('"', f);
+}
+
+static bool is_label(const struct tw_columns *c, uint32_t place)
+{
+	for (uint32_t k = 0; k < c->labels; k++)
+		if (c->label[k] == place)
+			return true;
+	return false;
+}
+
+/* One row as CSV: all columns of the training file but the labels', and those that are not read,
+ * which a card need not have, are empty.  Returns the cells that are left. */
+static const char *const *put_row(const struct tw_columns *c, const char *const *cell, FILE *f)
+{
+	bool first = true;
+
+	for (uint32_t place = 1, k = 0; place <= c->all; place++) {
+		bool read;
+
+		if (is_label(c, place))
+			continue;
+		while (k < c->count && c->column[k].place < place)
+			k++;
+		read = k < c->count && c->column[k].place == place &&
+		       tw_column_is_read(&c->column[k]);
+		if (!first)
+			fputc(',', f);
+		put_cell(read ? *cell++ : NULL, f);
+		first = false;
+	}
+	fputc('\n', f);
+	return cell;
+}
+
+static enum tw_status read_cells(const struct thalweg_model *m, const char *const *cells,
+				 size_t count, struct tw_rows *out, struct tw_error *why)
+{
+	const struct tw_log silence = { .sink = NULL };
+	struct tw_rows_request request = { .heap = &tw_heap_system, .file = "cells" };
+	char *text = NULL;
+	FILE *f = open_memstream(&text, &request.bytes);
+	enum tw_status st = TW_OK;
+
+	for (size_t k = 0; f && k < count; k++)
+		cells = put_row(m->trained.card->data.columns, cells, f);
+	if (!f || ferror(f) | fclose(f))
+		st = tw_fail(why, TW_NO_MEMORY, "no memory for %zu rows of cells", count);
+	request.text = text;
+	if (st == TW_OK)
+		st = tw_trained_rows(&m->trained, &request, &silence, out, why);
+	free(text);
+	return st;
+}
+
+enum thalweg_status thalweg_predict_cells(struct thalweg_model *m, const char *const *cells,
+					  size_t count, float *out, struct thalweg_error *why)
+{
+	struct tw_error said = { .status = TW_OK };
+	struct tw_rows rows = { .data = NULL };
+	enum thalweg_status st;
+
+	if (!m || (count && (!cells || !out)))
+		return tw_api_null(why, "thalweg_predict_cells",
+				   !m       ? "model"
+				   : !cells ? "cells"
+					    : "out");
+	if (!m->facts.columns) {
+		tw_fail(&said, TW_BAD_INPUT,
+			"thalweg_predict_cells: the model is not of a table; give its inputs as "
+			"numbers to thalweg_predict");
+		return tw_api_fail(why, &said);
+	}
+	if (count == 0)
+		return tw_api_done(why);
+	if (read_cells(m, cells, count, &rows, &said) != TW_OK)
+		return tw_api_fail(why, &said);
+	st = thalweg_predict(m, rows.data->test.value, count, out, why);
+	tw_data_close(rows.data);
+	return st;
 }

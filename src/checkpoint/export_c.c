@@ -2,6 +2,7 @@
 /* export_c.c - a trained network as one C file: normalisation, network, and how to read outputs. */
 #include "checkpoint/export_c.h"
 
+#include "checkpoint/export_c_cells.h"
 #include "model/c_text.h"
 
 #include <stdlib.h>
@@ -13,8 +14,7 @@ static const char about[] =
 	"/* A trained network, written by thalweg %s.  C99; needs only the C library:\n"
 	" *\n"
 	" *     cc -O2 -c model.c                       as a part of a program, linked with -lm\n"
-	" *     cc -O2 -DMODEL_MAIN model.c -lm         as a program: rows of numbers in, outputs "
-	"out\n"
+	" *     cc -O2 -DMODEL_MAIN model.c -lm         as a program: rows in, outputs out\n"
 	" *\n"
 	" * model_raw(in, out) takes MODEL_INPUTS numbers as the training data has them "
 	"(model_inputs\n"
@@ -27,6 +27,7 @@ static const char about[] =
 	" * layers in one static array; threads call model_raw_in with MODEL_ROOM floats each. */\n"
 	"#include <math.h>\n"
 	"#include <stddef.h>\n"
+	"#include <stdlib.h>\n"
 	"#include <string.h>\n"
 	"\n";
 
@@ -74,7 +75,6 @@ static const char class_most[] = "\tint best = 0;\n"
 static const char program[] =
 	"#ifdef MODEL_MAIN\n"
 	"#include <stdio.h>\n"
-	"#include <stdlib.h>\n"
 	"\n"
 	"/* Rows of MODEL_INPUTS numbers, with commas or blanks between them, from standard input. "
 	"*/\n"
@@ -102,19 +102,6 @@ static const char program[] =
 	"}\n"
 	"#endif\n";
 
-/* A list of texts with NULL behind the last; names are valid UTF-8 without control characters. */
-static void write_names(const char *list, const char *const *name, size_t n, FILE *out)
-{
-	fprintf(out, "extern const char *const %s[];\nconst char *const %s[] = {\n", list, list);
-	for (size_t k = 0; name && k < n; k++) {
-		fputs("\t\"", out);
-		for (const char *c = name[k]; *c; c++)
-			fprintf(out, strchr("\"\\?", *c) ? "\\%c" : "%c", *c);
-		fputs("\",\n", out);
-	}
-	fputs("\tNULL,\n};\n\n", out);
-}
-
 static void write_reading(const struct tw_card *c, const struct tw_graph *g, FILE *out)
 {
 	const bool classes = c->task == TW_CARD_CLASSES;
@@ -134,6 +121,7 @@ static enum tw_status write_all(const struct tw_card *c, const struct tw_graph *
 	const struct tw_data *d = &c->data;
 	const size_t outputs = tw_shape_size(&g->node[g->node[g->nodes - 1].in[0]].shape);
 	const size_t inputs = tw_shape_size(&g->node[0].shape);
+	const bool cells = tw_c_cells_can(d->columns);
 	enum tw_status st;
 
 	fprintf(out, about, TW_VERSION);
@@ -141,15 +129,13 @@ static enum tw_status write_all(const struct tw_card *c, const struct tw_graph *
 		"#define MODEL_INPUTS %zu\n#define MODEL_OUTPUTS %zu\n#define MODEL_VALUES %zu\n",
 		inputs, outputs, c->task == TW_CARD_CLASSES ? (size_t)d->classes : outputs);
 	fprintf(out, "#define RUN %zu /* inputs that share a scale and a shift */\n\n", c->run);
-	if (d->columns)
-		fputs("/* Inputs, not cells of the table: \"colour=red\" is 1 where the cell is "
-		      "red, "
-		      "else 0, and\n"
-		      " * a missing cell has the value that the model card has. */\n",
+	if (cells)
+		fputs("/* Inputs, which model_cells makes of cells: \"colour=red\" is 1 where the "
+		      "cell is red. */\n",
 		      out);
-	write_names("model_inputs", d->names.column, d->features, out);
-	write_names("model_classes", c->task == TW_CARD_CLASSES ? d->names.answer : NULL,
-		    d->classes, out);
+	tw_c_names("model_inputs", d->names.column, d->features, out);
+	tw_c_names("model_classes", c->task == TW_CARD_CLASSES ? d->names.answer : NULL, d->classes,
+		   out);
 	tw_c_floats("scale", c->scale, c->columns, out);
 	tw_c_floats("shift", c->shift, c->columns, out);
 	st = tw_c_text(g, vector, out, why);
@@ -157,7 +143,12 @@ static enum tw_status write_all(const struct tw_card *c, const struct tw_graph *
 		return st;
 	fputs(calls, out);
 	write_reading(c, g, out);
-	fputs(program, out);
+	if (cells) {
+		tw_c_cells(d->columns, out);
+		tw_c_cells_program(d->names.separator, out);
+	} else {
+		fputs(program, out);
+	}
 	return TW_OK;
 }
 

@@ -9,7 +9,7 @@
 
 static const char *const normalise_names[] = { "none", "unit", "standard", NULL };
 static const char *const target_names[] = { "none", "standard", NULL };
-static const char *const weight_names[] = { "none", "balanced", NULL };
+static const char *const weight_names[] = { "none", "balanced", "auto", NULL };
 static const char *const evaluate_names[] = { "test", "validation", NULL };
 
 const struct tw_option tw_data_common_rows[] = {
@@ -24,10 +24,11 @@ const struct tw_option tw_data_common_rows[] = {
 			 target_names,
 			 "standard: the network learns values with mean 0 and standard deviation "
 			 "1, and its outputs and losses are scaled back"),
-	TW_OPTION_CHOICE(struct tw_data_options, class_weights, "class_weights", "none",
-			 weight_names,
-			 "balanced: a training sample of a class with few samples weighs more, so "
-			 "that all classes weigh the same"),
+	TW_OPTION_CHOICE(
+		struct tw_data_options, class_weights, "class_weights", "none", weight_names,
+		"balanced: a training sample of a class with few samples weighs more, so "
+		"that all classes weigh the same; auto: the same, and nothing where values are "
+		"predicted"),
 	TW_OPTION(struct tw_data_options, test, TW_F64, "0.2", "of the samples", 0, 0.9,
 		  "share held out as test set, if the source has none"),
 	TW_OPTION(struct tw_data_options, fold, TW_TEXT, "", NULL, 0, 0,
@@ -91,7 +92,7 @@ enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 		return tw_fail(why, TW_BAD_INPUT,
 			       "evaluate: validation needs a validation set; set data.validation "
 			       "above 0");
-	if (o->class_weights && !d->classes)
+	if (o->class_weights == TW_CLASSES_BALANCED && !d->classes)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "class_weights: %s predicts values, which have no classes; leave it "
 			       "out",
@@ -170,7 +171,7 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 	if (st == TW_OK && o->normalise_targets)
 		st = tw_data_scale_targets(d, why);
 	if (st == TW_OK)
-		st = tw_data_weigh(d, o->class_weights, why);
+		st = tw_data_weigh(d, (enum tw_class_weights)o->class_weights, own.notes, why);
 	if (st == TW_OK)
 		st = tw_names_pack(d, why);
 	if (st == TW_OK && tw_fingerprint(d, &d->fingerprint) != TW_OK)

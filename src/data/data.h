@@ -12,6 +12,11 @@ enum tw_normalise {
 	TW_NORMALISE_STANDARD, /* mean 0, deviation 1 over the training set: by channel for images
 				  (rank 3), by column else; a constant column becomes 0 */
 };
+enum tw_class_weights {
+	TW_CLASSES_AS_THEY_ARE,
+	TW_CLASSES_BALANCED, /* rare classes weigh as much as frequent ones */
+	TW_CLASSES_AUTO,     /* balanced, where there are classes */
+};
 enum tw_data_set { TW_SET_TEST, TW_SET_VALIDATION, TW_SET_TRAIN };
 
 /* What every source has in common; rows in tw_data_common_rows. */
@@ -19,7 +24,7 @@ struct tw_data_options {
 	uint64_t samples; /* number of training samples, chosen with the seed; 0: all */
 	uint32_t normalise;
 	uint32_t normalise_targets; /* 0: none; 1: mean 0, deviation 1 over the training set */
-	uint32_t class_weights;     /* 1: rare classes weigh as much as frequent ones */
+	uint32_t class_weights;     /* enum tw_class_weights */
 	double test;      /* share held out as test set, for sources that have none (default 0.2) */
 	const char *fold; /* "2/5": the second of five folds is the test set; "": a share is */
 	double validation; /* share of the training set held out */
@@ -48,9 +53,10 @@ struct tw_target_scale {
 };
 /* Set target_scale and target_shift from the training set: deviation and mean of each target. */
 enum tw_status tw_data_scale_targets(struct tw_data *d, struct tw_error *why);
-/* Set d->weight from the weights of the source and, if `balanced`, of the classes: 1 on the
- * average. */
-enum tw_status tw_data_weigh(struct tw_data *d, bool balanced, struct tw_error *why);
+/* Set d->weight from the weights of the source and, if they are balanced, of the classes: 1 on the
+ * average.  Says in `notes` where AUTO makes much of a class with few samples. */
+enum tw_status tw_data_weigh(struct tw_data *d, enum tw_class_weights how,
+			     struct tw_warnings *notes, struct tw_error *why);
 /* Are there targets far from mean 0 and deviation 1, so that rates which usually work do not?  *out
  * is the one that is furthest; written only then. */
 bool tw_data_targets_are_far(const struct tw_data *d, struct tw_target_scale *out);

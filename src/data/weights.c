@@ -2,6 +2,7 @@
 /* weights.c - how much each training sample counts: by a column of the table, by its class. */
 #include "data/data.h"
 #include "data/data_memory.h"
+#include "data/warn.h"
 
 /* What a sample of each class weighs, so that all classes weigh the same. */
 static enum tw_status balance(const struct tw_data *d, double *weight, struct tw_error *why)
@@ -20,8 +21,33 @@ static enum tw_status balance(const struct tw_data *d, double *weight, struct tw
 	return TW_OK;
 }
 
-enum tw_status tw_data_weigh(struct tw_data *d, bool balanced, struct tw_error *why)
+/* A class that has less than half of the samples that it would have if all had the same. */
+static void note_rare(const struct tw_data *d, struct tw_warnings *notes)
 {
+	uint64_t *count = tw_heap_zeros(d->heap, d->classes * sizeof *count);
+	uint32_t rare = 0;
+	char number[TW_NAME_NUMBER];
+
+	if (!count)
+		return;
+	for (uint64_t i = 0; i < d->train.count; i++)
+		count[d->train.label[i]]++;
+	for (uint32_t k = 1; k < d->classes; k++)
+		rare = count[k] < count[rare] ? k : rare;
+	if (2 * count[rare] * d->classes < d->train.count)
+		tw_warn(notes,
+			"class '%.60s' is rare, with %.2g %% of the training samples: all classes "
+			"weigh the same, so it is predicted more often than it is seen "
+			"(class_weights: none weighs all samples the same)",
+			tw_name_answer(&d->names, rare, number),
+			100.0 * (double)count[rare] / (double)d->train.count);
+	d->heap->put(d->heap, count);
+}
+
+enum tw_status tw_data_weigh(struct tw_data *d, enum tw_class_weights how,
+			     struct tw_warnings *notes, struct tw_error *why)
+{
+	const bool balanced = how != TW_CLASSES_AS_THEY_ARE && d->classes;
 	const uint64_t n = d->train.count;
 	double *weight, mean = 0;
 	void *room = NULL;
@@ -46,6 +72,8 @@ enum tw_status tw_data_weigh(struct tw_data *d, bool balanced, struct tw_error *
 	for (uint64_t i = 0; st == TW_OK && i < n; i++)
 		((float *)room)[i] = (float)(weight[i] / mean);
 	d->weight = room;
+	if (st == TW_OK && balanced && how == TW_CLASSES_AUTO)
+		note_rare(d, notes);
 	d->heap->put(d->heap, weight);
 	return st;
 }

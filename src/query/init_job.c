@@ -116,7 +116,7 @@ static void put_data(FILE *f, const struct init *i, long long rows)
 
 		if (rows && strncmp(at, batch, sizeof batch - 1) == 0 &&
 		    strtoll(at + sizeof batch - 1, NULL, 10) > rows)
-			fprintf(f, "  %s%lld\n", batch, rows);
+			fprintf(f, "  %s%lld  # as many as the training rows\n", batch, rows);
 		else
 			fprintf(f, "  %.*s\n", (int)n, at);
 		at += n + strspn(at + n, ", ");

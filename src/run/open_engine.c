@@ -5,6 +5,7 @@
 
 #include "checkpoint/weights.h"
 #include "data/input.h"
+#include "data/warn.h"
 #include "engine/network.h"
 #include "engine/targets.h"
 #include "spec/field.h"
@@ -212,8 +213,14 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 	struct tw_error said = { 0 };
 	enum tw_status st;
 
-	if (job->usual && facts.batch > data->train.count) /* what is usual is for more rows */
+	if (job->usual && facts.batch > data->train.count) { /* what is usual is for more rows */
+		tw_warn((struct tw_warnings *)data->notes,
+			"batch: %u samples are more than the %llu training rows, so a batch has "
+			"all "
+			"of them",
+			facts.batch, (unsigned long long)data->train.count);
 		facts.batch = (uint32_t)data->train.count;
+	}
 	if (facts.batch > facts.data->train.count) {
 		st = tw_job_refuse(job, why,
 				   job->data.global_batch ? "data.global_batch" : "data.batch",

@@ -176,6 +176,17 @@ static void predict_null(struct thalweg_job *job)
 	assert_int_equal(thalweg_predict(NULL, NULL, 0, NULL, NULL), THALWEG_BAD_INPUT);
 }
 
+static void predict_cells_null(struct thalweg_job *job)
+{
+	const char *const cell = "1";
+	struct thalweg_error why = { 0 };
+	float x = 0;
+
+	bad(thalweg_predict_cells(NULL, &cell, 1, &x, &why), &why,
+	    "thalweg_predict_cells: model is NULL");
+	assert_int_equal(thalweg_predict_cells(NULL, NULL, 0, NULL, NULL), THALWEG_BAD_INPUT);
+}
+
 static void model_close_null(struct thalweg_job *job)
 {
 	thalweg_model_close(NULL);
@@ -250,6 +261,7 @@ static const struct contract contracts[] = {
 	{ "thalweg_model_open", model_open_null },
 	{ "thalweg_model_facts", model_facts_null },
 	{ "thalweg_predict", predict_null },
+	{ "thalweg_predict_cells", predict_cells_null },
 	{ "thalweg_model_close", model_close_null },
 	{ "thalweg_session_open", session_null },
 	{ "thalweg_session_facts", session_null },
@@ -312,7 +324,7 @@ static void no_function_is_left_out(void **state)
 		found++;
 	}
 	fclose(f);
-	assert_int_equal(found, 35);
+	assert_int_equal(found, 36);
 }
 
 /* --- nothing was usable --- */

@@ -133,6 +133,95 @@ static void wrong_calls_are_told(void **state)
 	thalweg_model_close(NULL);
 }
 
+/* --- cells of a table --- */
+
+static struct thalweg_model *messy(const char *missing)
+{
+	static const char job[] =
+		"data: {source: csv, file: %s, label: kind, batch: 20, missing: %s}\n"
+		"model: {layers: [linear 6, tanh, linear 2]}\n"
+		"train: {epochs: 2}\nupdate: {rate: 0.1}\ncluster: {workers: 1}\n";
+	struct thalweg_request q = { .verbosity = -1 };
+	struct thalweg_error why = { 0 };
+	struct thalweg_job *h = NULL;
+	struct thalweg_model *m;
+	FILE *f = fopen(path_of("messy.csv"), "w");
+	char text[1000];
+
+	assert_non_null(f);
+	fputs("note,size,kind,colour,since\n", f);
+	for (int k = 0; k < 100; k++)
+		fprintf(f, "text %d,%s%d.5,%s,%s,2024-%02d-%02d\n", k, k % 2 ? "-" : "", k % 17,
+			k % 3 ? "on" : "off",
+			k % 4 == 0   ? "red"
+			: k % 4 == 1 ? "\"light, \"\"blue\"\"\""
+			: k % 4 == 2 ? "green"
+				     : "",
+			1 + k % 12, 1 + k % 28);
+	fclose(f);
+	snprintf(text, sizeof text, job, path_of("messy.csv"), missing);
+	q.text = text;
+	assert_int_equal(thalweg_open(&q, &h, &why), THALWEG_OK);
+	assert_int_equal(thalweg_train(h, path_of(missing), 0, NULL, &why), THALWEG_OK);
+	thalweg_close(h);
+	m = opened(path_of(missing));
+	assert_true(thalweg_model_facts(m)->columns == 3);
+	return m;
+}
+
+static void cells_become_inputs(void **state)
+{
+	static const char *const cells[] = {
+		"1.5", "green",           "2024-05-06", /* a Monday */
+		NULL,  "purple",          " 6.5.2024 ", /* a word that is not known */
+		" NA", "light, \"blue\"", "",
+	};
+	static const float inputs[] = {
+		1.5f, 1, 0, 0, 0, 2024, 5, 6, 0, /* size, green, light, red, others, date */
+		0,    0, 0, 0, 1, 2024, 5, 6, 0, /* missing: zero */
+		0,    0, 1, 0, 0, 0,    0, 0, 0,
+	};
+	struct thalweg_model *m = messy("zero");
+	const struct thalweg_model_facts *f = thalweg_model_facts(m);
+	struct thalweg_error why = { 0 };
+	float p[6], q[6];
+
+	assert_true(f->inputs == 9 && f->outputs == 2);
+	assert_string_equal(f->column_names[0], "size");
+	assert_string_equal(f->column_names[2], "since");
+	assert_null(f->column_names[3]);
+	assert_string_equal(f->input_names[1], "colour=green");
+	assert_int_equal(thalweg_predict_cells(m, cells, 3, p, &why), THALWEG_OK);
+	assert_int_equal(thalweg_predict(m, inputs, 3, q, &why), THALWEG_OK);
+	assert_memory_equal(p, q, sizeof p);
+	assert_true(p[0] != p[2] && p[2] != p[4]);
+	thalweg_model_close(m);
+}
+
+static void wrong_cells_are_told(void **state)
+{
+	static const char *const word[] = { "1", "red", "2024-01-01", "many", "red", "2024-01-01" };
+	static const char *const day[] = { "1", "red", "2024-02-30" };
+	static const char *const none[] = { "", "red", "2024-02-03" };
+	struct thalweg_model *m = messy("drop");
+	struct thalweg_error why = { 0 };
+	float p[4];
+
+	assert_int_equal(thalweg_predict_cells(m, word, 2, p, &why), THALWEG_BAD_INPUT);
+	assert_non_null(strstr(why.text, "cells:2: column 2"));
+	assert_non_null(strstr(why.text, "'many' is not accepted; a finite number"));
+	assert_int_equal(thalweg_predict_cells(m, day, 1, p, &why), THALWEG_BAD_INPUT);
+	assert_non_null(strstr(why.text, "'2024-02-30' is not accepted; a date such as"));
+	assert_int_equal(thalweg_predict_cells(m, none, 1, p, &why), THALWEG_BAD_INPUT);
+	assert_non_null(strstr(why.text, "was trained without rows that lack a value"));
+	assert_int_equal(thalweg_predict_cells(m, NULL, 1, p, &why), THALWEG_BAD_INPUT);
+	assert_string_equal(why.text, "thalweg_predict_cells: cells is NULL");
+	assert_int_equal(thalweg_predict_cells(m, day, 1, NULL, &why), THALWEG_BAD_INPUT);
+	assert_string_equal(why.text, "thalweg_predict_cells: out is NULL");
+	assert_int_equal(thalweg_predict_cells(m, NULL, 0, NULL, &why), THALWEG_OK);
+	thalweg_model_close(m);
+}
+
 /* --- a model of the caller's own --- */
 
 static int gradient(void *user, const struct thalweg_batch *b, float *out, double *loss)
@@ -223,6 +312,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_predicts_what_was_evaluated),
 		cmocka_unit_test(wrong_calls_are_told),
+		cmocka_unit_test(cells_become_inputs),
+		cmocka_unit_test(wrong_cells_are_told),
 		cmocka_unit_test(success_clears_the_error),
 		cmocka_unit_test(a_model_of_its_own_cannot_be_known),
 	};

@@ -623,6 +623,7 @@ static void jobs_are_written_for_tables(void **state)
 static void a_job_for_a_few_rows(void **state)
 {
 	char text[400], *p = text;
+	const struct said *s;
 
 	p += sprintf(p, "a,b,y\n");
 	for (int i = 0; i < 20; i++)
@@ -631,7 +632,9 @@ static void a_job_for_a_few_rows(void **state)
 	put_text("usual.yaml", "data: {source: csv, file: few.csv, label: y}\n");
 	expect(thalweg(NULL, "init %s/few.csv --label y", scratch()), 0);
 	expect(thalweg(NULL, "train %s/few.yaml --run %s/few -q", scratch(), scratch()), 0);
-	expect(thalweg(NULL, "train %s/usual.yaml --run %s/usual -q", scratch(), scratch()), 0);
+	s = thalweg(NULL, "train %s/usual.yaml --run %s/usual", scratch(), scratch());
+	expect(s, 0);
+	has(s->err, "batch: 32 samples are more than the 14 training rows");
 }
 
 static void wrong_requests_about_data(void **state)

@@ -527,6 +527,33 @@ static void weights_are_1_on_the_average(void **state)
 	tw_data_close(d);
 }
 
+/* Balanced where there are classes, with a word about one that is rare; nothing for values. */
+static void automatic_weights_are_those_of_classes(void **state)
+{
+	char text[2000], *p = text + sprintf(text, "x,y\n");
+	struct tw_data *d;
+
+	for (int i = 0; i < 100; i++)
+		p += sprintf(p, "%d.5,%d\n", i, i % 10 == 0);
+	put_text("rare.csv", text);
+	d = kit_must_open("csv", SETS("file=rare.csv", "class_weights=auto", "test=0"));
+	assert_true(fabs(mean_weight(d, 0) - 100 / 2.0 / 90) < 1e-6);
+	assert_true(fabs(mean_weight(d, 1) - 100 / 2.0 / 10) < 1e-6);
+	assert_non_null(strstr(d->notes->text[d->notes->count - 1],
+			       "class '1' is rare, with 10 % of the training samples"));
+	tw_data_close(d);
+	d = kit_must_open("csv",
+			  SETS("file=rare.csv", "class_weights=auto", "task=values", "test=0"));
+	assert_null(d->weight);
+	tw_data_close(d);
+	put_text("even.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n5,a\n");
+	d = kit_must_open("csv", SETS("file=even.csv", "class_weights=auto", "test=0"));
+	assert_true(fabsf(d->weight[0] - 5 / 6.0f) < 1e-6f);
+	for (unsigned k = 0; k < d->notes->count; k++)
+		assert_null(strstr(d->notes->text[k], "is rare"));
+	tw_data_close(d);
+}
+
 static void holds_and_weights_that_cannot_be(void **state)
 {
 	static const char small[] = "a,b,y\n1,x,0\n2,y,1\n3,x,0\n4,y,1\n";
@@ -656,6 +683,7 @@ int main(void)
 		cmocka_unit_test(held_out_by_class_group_time_and_column),
 		cmocka_unit_test(groups_of_dropped_rows),
 		cmocka_unit_test(weights_are_1_on_the_average),
+		cmocka_unit_test(automatic_weights_are_those_of_classes),
 		cmocka_unit_test(holds_and_weights_that_cannot_be),
 		cmocka_unit_test(rows_become_what_the_card_says),
 		cmocka_unit_test(places_are_those_of_the_training_file),

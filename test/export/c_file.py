@@ -6,8 +6,8 @@
 
 Networks of every kind of layer, on tables and images: the outputs of the program for the rows as the
 files have them are those of `predict --raw` to 1e-5 (of the value's size where that is above 1); the
-classes and probabilities are those of `predict`.  Then what is refused.  Exits 77 (skipped) without a
-C compiler.
+classes and probabilities are those of `predict`.  Cells of a table may be words, dates and missing.
+Then what is refused.  Exits 77 (skipped) without a C compiler.
 """
 import csv
 import os
@@ -195,6 +195,81 @@ def of_images(folder):
     compare(folder, rows, "x.npy")
 
 
+DAYS = ["%04d-%02d-%02d", "%04d/%d/%d", "%04d.%02d.%02d"]
+TIMES = ["", "T14:30", " 7:05:59", "T23:59:60.25Z", " 00:00:01 +02:00", "T12:00-0330", " 9:15+01"]
+
+
+def messy(folder, name, rows, head, order):
+    """Lines of cells that a careless person may have written."""
+    draw = random.Random(11)
+
+    def day(k):
+        date = (1890 + 7 * k % 200, 1 + k % 12, 1 + k % 28)
+        if k % 5 == 4:
+            return "%02d.%02d.%04d" % date[::-1]
+        return DAYS[k % 3] % date + TIMES[k % 7]
+
+    with open(os.path.join(folder, name), "w", newline="") as f:
+        out = csv.writer(f)
+        out.writerow(head)
+        for k in range(rows):
+            cells = {
+                "size": draw.choice(["", "NA", "?", " 12 "]) if k % 4 == 1 else f"{draw.gauss(0, 9):.5g}",
+                "colour": draw.choice(["red", " dark, blue", 'a "b"', "", "N/A", "-", "what?\\"]),
+                "since": "null" if k % 9 == 8 else day(k),
+                "until": f"{1 + k % 13 if k % 13 < 12 else 28}/{1 + k % 12}/{2000 + k % 30}",
+                "big": f"{draw.gauss(0, 1):+.3e}",
+                "id": f"row {k}",
+            }
+            cells["answer"] = f"{k % 7 + len(cells['colour']) / 3:.4f}"
+            out.writerow([cells[c] for c in order])
+
+
+def cells(folder):
+    """cells of a table: words, dates and missing values, in any order and with other columns"""
+    head = ["size", "colour", "since", "until", "big", "id", "answer"]
+    for missing in ("indicator", "median"):
+        shutil.rmtree(os.path.join(folder, "runs"), ignore_errors=True)
+        messy(folder, "rows.csv", 200, head, head)
+        train(folder, "{source: csv, file: rows.csv, batch: 16, missing: %s}" % missing,
+              "linear 9, tanh, linear 1", "mean-squared")
+        # words that are new, another order, and a column that the model does not know
+        messy(folder, "new.csv", 300, ["until", "extra", "big", "since", "colour", "size"],
+              ["until", "id", "big", "since", "colour", "size"])
+        with open(os.path.join(folder, "new.csv"), "a") as f:
+            f.write("03/04/2020,x,1,2000-02-29,purple,1e3\n 29/2/2024 ,x, -0.5 ,,,\n")
+        thalweg("export", "runs/job", "--to", "model.c", "--force", cwd=folder)
+        subprocess.run([CC, *FLAGS, "-DMODEL_MAIN", "-o", "model", "model.c", "-lm"], cwd=folder,
+                       check=True)
+        with open(os.path.join(folder, "new.csv")) as f:
+            said = subprocess.run(["./model"], cwd=folder, stdin=f, capture_output=True, text=True)
+        expect(said.returncode == 0, said.stderr)
+        ours = [float(v) for v in said.stdout.split()]
+        theirs = [float(r["output_0"]) for r in csv.DictReader(thalweg(
+            "predict", "runs/job", "--data", "new.csv", "--raw", cwd=folder).splitlines())]
+        expect(len(ours) == len(theirs) == 302, f"{len(ours)} rows, not {len(theirs)}")
+        for k, (a, b) in enumerate(zip(ours, theirs)):
+            expect(near(a, b), f"row {k + 1}: {a} in C, {b} by predict --raw")
+    for line, sentence in (
+            ("1,red,2024-02-30,1/2/2020,1", "'2024-02-30' is not what column since needs"),
+            ("1,red,2024-02-03T25:00,1/2/2020,1", "is not what column since needs"),
+            ("0x10,red,2024-02-03,1/2/2020,1", "'0x10' is not what column size needs"),
+            ("1,red,2024-02-03,1/13/2020,1", "is not what column until needs"),
+            ("1,red,2024-02-03,1/2/2020,1e99", "'1e99' is not what column big needs"),
+            ("1,red,2024-02-03", "line 1: has 3 cells, not 5"),
+            ("size,colour,since,until", "line 1: has no column big")):
+        said = subprocess.run(["./model"], cwd=folder, input=line + "\n", capture_output=True, text=True)
+        expect(said.returncode == 1 and sentence in said.stderr, f"{line}: {said.stderr}")
+    shutil.rmtree(os.path.join(folder, "runs"))
+    train(folder, "{source: csv, file: rows.csv, batch: 16, missing: drop, columns: [big, size]}",
+          "linear 1", "mean-squared")
+    thalweg("export", "runs/job", "--to", "model.c", "--force", cwd=folder)
+    subprocess.run([CC, *FLAGS, "-DMODEL_MAIN", "-o", "model", "model.c", "-lm"], cwd=folder,
+                   check=True)
+    said = subprocess.run(["./model"], cwd=folder, input="NA,1\n", capture_output=True, text=True)
+    expect(said.returncode == 1 and "'NA' is not what column size needs" in said.stderr, said.stderr)
+
+
 def refusals(folder):
     """what cannot be written, and why"""
     flowers(folder, lambda k, r: "ab"[k % 2])
@@ -220,7 +295,8 @@ def refusals(folder):
     expect(all(near(float(a), float(b)) for a, b in zip(*(t.split(",") for t in both))), str(both))
     wrong = subprocess.run(["./m"], cwd=folder, input="1,2,3\n4,word,6\n", capture_output=True,
                            text=True)
-    expect(wrong.returncode == 1 and "row 2: needs 3 numbers" in wrong.stderr, wrong.stderr)
+    expect(wrong.returncode == 1 and "line 2: 'word' is not what column c\\d needs" in wrong.stderr,
+           wrong.stderr)
     with open(os.path.join(folder, "made.yaml"), "w") as f:
         f.write("data: {source: none, samples: 200}\nmodel: {quadratic: {}}\n"
                 "train: {epochs: 1}\nupdate: {rate: 0.1}\ncluster: {workers: 1}\n")
@@ -229,7 +305,7 @@ def refusals(folder):
     expect(not os.path.exists(os.path.join(folder, "made.c")), "a file without a network")
 
 
-CASES = [three_classes, two_classes, a_value, of_images, refusals]
+CASES = [three_classes, two_classes, a_value, of_images, cells, refusals]
 
 
 def main():

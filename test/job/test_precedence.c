@@ -312,8 +312,8 @@ static void what_is_kept_decides_about_the_usual_patience(void **state)
 	static const struct {
 		const char *train;
 		uint32_t patience;
-	} cases[] = { { "", 20 },
-		      { "train: {keep: best}\n", 20 },
+	} cases[] = { { "", 2 },
+		      { "train: {keep: best}\n", 2 },
 		      { "train: {keep: last}\n", 0 },
 		      { "train: {keep: best, patience: 7}\n", 7 } };
 

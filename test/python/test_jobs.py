@@ -67,6 +67,27 @@ def test_predictions(tmp_path):
         tw.load(tmp_path / "none.safetensors")
 
 
+def test_cells_of_a_table(tmp_path):
+    rows = "".join(f"{k % 13}.5,{'red' if k % 2 else 'blue, dark'},2024-01-{1 + k % 28:02d},{'yes' if k % 3 else 'no'}\n"
+                   .replace("blue, dark", '"blue, dark"') for k in range(90))
+    (tmp_path / "t.csv").write_text("size,colour,since,left\n" + rows)
+    result = tw.train({"data": {"source": "csv", "file": str(tmp_path / "t.csv"), "label": "left", "missing": "zero", "batch": 16},
+                       "model": {"layers": ["linear 2"]}, "train": {"epochs": 2}, "update": {"rate": 0.1}, "strategy": "ssgd"})
+    result.save(tmp_path / "m.safetensors")
+    model = tw.load(tmp_path / "m.safetensors")
+    assert (model.columns, model.column_names, model.inputs) == (3, ["size", "colour", "since"], 8)
+    said = model.predict_cells([[1.5, "blue, dark", "2024-05-06"], {"since": None, "colour": "mauve", "size": float("nan")}])
+    same = model.predict([[1.5, 1, 0, 0, 2024, 5, 6, 0], [0, 0, 0, 1, 0, 0, 0, 0]])
+    assert np.array_equal(said, same) and not np.array_equal(said[0], said[1])
+    assert model.predict_cells([]).shape == (0, 2)
+    with pytest.raises(tw.JobError, match="row 2: has 2 cells, and the model takes 3"):
+        model.predict_cells([[1, "red", ""], [1, "red"]])
+    with pytest.raises(tw.JobError, match="row 1: has no column 'since'"):
+        model.predict_cells([{"size": 1, "colour": "red"}])
+    with pytest.raises(tw.JobError, match="cells:1: column 1.*'many' is not accepted"):
+        model.predict_cells([["many", "red", ""]])
+
+
 def test_a_job_error_says_where(tmp_path):
     file = tmp_path / "job.yaml"
     file.write_text("model: {quadratic: {}}\ndata: {batch: 2}\nupdate:\n  rat: 0.1\n")

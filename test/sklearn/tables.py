@@ -7,13 +7,17 @@ words, dates and missing values are put.  For ten splits of each, `thalweg init`
 training rows, and `predict` the test rows without their answers.  The measure is the balanced
 accuracy of classes and R2 of values.  It must reach the better one of scikit-learn's MLP and its
 linear model, both behind the same ColumnTransformer, minus one standard error of the paired
-differences.
+differences.  The model of the first split is also written as a C file, which must give what
+`predict --raw` gives of the test rows, to 1e-5 of the largest output (of 1 where that is below 1):
+a value near 0 is the difference of two large ones.
 
-    tables.py THALWEG [TABLE...]      all tables, or those that are named
+    tables.py THALWEG [TABLE...]                all tables, or those that are named
+    tables.py THALWEG --c-files [TABLE...]      only the C files
 """
 import csv
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,6 +39,7 @@ except ImportError:
     sys.exit(77)
 
 SPLITS = 10
+CC = shutil.which("cc")
 
 
 class Table:
@@ -139,7 +144,29 @@ def run(*words, cwd):
     return done.stdout
 
 
-def ours(thalweg, table, train, test, more=()):
+def numbers(text):
+    return np.array([[float(v) for v in line.split(",")] for line in text.splitlines()])
+
+
+def c_file(thalweg, folder):
+    """How far the C file is from `predict --raw` at most; cells go in as they are in the file."""
+    run(thalweg, "export", "runs/t", "--to", "model.c", "-q", cwd=folder)
+    run(CC, "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-DMODEL_MAIN", "-o", "model",
+        "model.c", "-lm", cwd=folder)
+    with open(os.path.join(folder, "new.csv")) as f:
+        here = numbers(subprocess.run(["./model"], cwd=folder, stdin=f, stdout=subprocess.PIPE,
+                                      text=True, check=True).stdout)
+    there = csv.reader(run(thalweg, "predict", "runs/t", "--data", "new.csv", "--raw", "-q",
+                           cwd=folder).splitlines())
+    out = [k for k, name in enumerate(next(there)) if name.startswith("output_")]
+    there = np.array([[float(row[k]) for k in out] for row in there])
+    if here.shape != there.shape:
+        sys.exit("tables.py: the C file gives %s outputs, not %s" % (here.shape, there.shape))
+    return float(np.max(np.abs(here - there) / np.maximum(1, np.abs(there).max(axis=0))))
+
+
+def ours(thalweg, table, train, test, more=(), away=None):
+    """What thalweg scores; the C file's distance is appended to `away`, if there is such a list."""
     with tempfile.TemporaryDirectory() as folder:
         table.write(os.path.join(folder, "t.csv"), train, True)
         table.write(os.path.join(folder, "new.csv"), test, False)
@@ -148,6 +175,8 @@ def ours(thalweg, table, train, test, more=()):
         run(thalweg, "train", "t.yaml", "-q", "--set", "data.test=0", *more, cwd=folder)
         rows = csv.DictReader(run(thalweg, "predict", "runs/t", "--data", "new.csv", "-q", cwd=folder)
                               .splitlines())
+        if away is not None:
+            away.append(c_file(thalweg, folder))
         return score(table, table.answers(test), [row["predicted"] for row in rows])
 
 
@@ -158,27 +187,50 @@ def splits(table):
     return list(kind(SPLITS, test_size=0.25, random_state=1).split(np.zeros(n), table.y))
 
 
-def main(thalweg, names):
-    missed = 0
-    print("%-14s %8s %8s %8s %10s" % ("table", "thalweg", "MLP", "linear", "margin"))
+def only_c_files(thalweg, names):
+    wrong = 0
     for table in tables():
         if names and table.name not in names:
             continue
-        we, they = [], []
+        far = []
+        ours(thalweg, table, *splits(table)[0], away=far)
+        wrong += far[0] > 1e-5
+        print("%-14s %8.1e%s" % (table.name, far[0], "  differs" if far[0] > 1e-5 else ""), flush=True)
+    return 1 if wrong else 0
+
+
+def main(thalweg, names):
+    missed = 0
+    if not CC:
+        print("tables.py: there is no C compiler (cc): C files are not compared")
+    print("%-14s %8s %8s %8s %10s %8s" % ("table", "thalweg", "MLP", "linear", "margin", "C file"))
+    for table in tables():
+        if names and table.name not in names:
+            continue
+        we, they, far = [], [], []
         for train, test in splits(table):
-            we.append(ours(thalweg, table, train, test))
+            we.append(ours(thalweg, table, train, test, away=None if far or not CC else far))
             they.append(theirs(table, train, test))
         we, they = np.array(we), np.array(they)
         best = they[:, they.mean(axis=0).argmax()]
         away = we - best
         margin = away.mean() + away.std(ddof=1) / math.sqrt(len(away))
-        missed += margin < 0
-        print("%-14s %8.4f %8.4f %8.4f %+10.4f%s" % (table.name, we.mean(), *they.mean(axis=0), margin,
-                                                     "" if margin >= 0 else "  missed"), flush=True)
+        wrong = [text for text, bad in (("missed", margin < 0), ("C file differs", max(far, default=0) > 1e-5))
+                 if bad]
+        missed += bool(wrong)
+        print("%-14s %8.4f %8.4f %8.4f %+10.4f %8.1e  %s" % (table.name, we.mean(), *they.mean(axis=0), margin,
+                                                         max(far, default=math.nan), ", ".join(wrong)),
+              flush=True)
     return 1 if missed else 0
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2:]))
+    program = os.path.abspath(sys.argv[1])
+    if sys.argv[2:3] != ["--c-files"]:
+        sys.exit(main(program, sys.argv[2:]))
+    if not CC:
+        print("tables.py: skipped: there is no C compiler (cc)")
+        sys.exit(77)
+    sys.exit(only_c_files(program, sys.argv[3:]))

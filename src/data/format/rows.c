@@ -186,19 +186,52 @@ static enum tw_status plain_columns(struct reading *r)
 	return TW_OK;
 }
 
+/* `text`: memory of the data set, as tw_table_read takes it. */
+static enum tw_status read_table(struct reading *r, struct tw_table_facts *facts, char *text,
+				 size_t bytes)
+{
+	struct tw_table table = { 0 };
+	struct tw_words words;
+	uint64_t unknown = 0, missing = 0;
+	enum tw_status st;
+
+	facts->use = r->request->score ? TW_TABLE_SCORE : TW_TABLE_PREDICT;
+	facts->classes = r->facts->classes > 0;
+	facts->warnings = &r->out->warnings;
+	r->d->kind = TW_VALUE_F32;
+	st = class_words(r, &words);
+	if (st == TW_OK)
+		st = tw_table_read(facts, text, bytes, &words, r->d, &table, r->why);
+	tw_words_release(&words);
+	if (st == TW_OK)
+		st = tw_columns_encode(r->d, r->d->columns, &table.samples, &unknown, &missing,
+				       r->why);
+	if (st != TW_OK)
+		return st;
+	if (facts->header != TW_HEADER_NO)
+		warn_place(r, &table);
+	warn_cells(r, unknown, missing);
+	if (table.known && !table.answers)
+		tw_warn(&r->out->warnings,
+			"%.100s: has a column of answers, but none that the model knows; they are "
+			"left out",
+			r->shown);
+	r->d->test = table.samples;
+	r->out->answers = table.answers;
+	r->out->known = table.answers ? table.known : NULL;
+	r->out->extras = table.extras;
+	r->out->extra = table.extra;
+	r->out->cell = table.cell;
+	return TW_OK;
+}
+
 static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 {
 	struct tw_table_facts facts = {
 		.name = tw_input_name(in),
-		.use = r->request->score ? TW_TABLE_SCORE : TW_TABLE_PREDICT,
 		.separator = usual_separator(r),
-		.classes = r->facts->classes > 0,
-		.warnings = &r->out->warnings,
 	};
-	struct tw_table table = { 0 };
-	struct tw_words words;
 	char *text = NULL;
-	uint64_t unknown = 0, missing = 0;
 	size_t bytes = 0;
 	enum tw_status st = TW_OK;
 
@@ -219,36 +252,34 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 	r->d->columns = (struct tw_columns *)r->facts->columns; /* it is only read */
 	if (!r->d->columns)
 		st = plain_columns(r);
-	if (st != TW_OK)
-		return st;
-	st = tw_input_all(in, &text, &bytes, r->why);
+	if (st == TW_OK)
+		st = tw_input_all(in, &text, &bytes, r->why);
 	if (st != TW_OK)
 		return st;
 	tw_data_keep_adopt(r->d, text);
-	r->d->kind = TW_VALUE_F32;
-	st = class_words(r, &words);
-	if (st == TW_OK)
-		st = tw_table_read(&facts, text, bytes, &words, r->d, &table, r->why);
-	tw_words_release(&words);
-	if (st == TW_OK)
-		st = tw_columns_encode(r->d, r->d->columns, &table.samples, &unknown, &missing,
-				       r->why);
+	return read_table(r, &facts, text, bytes);
+}
+
+static enum tw_status read_text(struct reading *r)
+{
+	struct tw_table_facts facts = {
+		.name = r->request->file,
+		.separator = ',',
+		.header = TW_HEADER_NO,
+	};
+	const size_t bytes = r->request->bytes;
+	void *text = NULL;
+	enum tw_status st = tw_data_keep_room(r->d, bytes + 1, 1, &text, r->why);
+
 	if (st != TW_OK)
 		return st;
-	warn_place(r, &table);
-	warn_cells(r, unknown, missing);
-	if (table.known && !table.answers)
-		tw_warn(&r->out->warnings,
-			"%.100s: has a column of answers, but none that the model knows; they are "
-			"left out",
-			r->shown);
-	r->d->test = table.samples;
-	r->out->answers = table.answers;
-	r->out->known = table.answers ? table.known : NULL;
-	r->out->extras = table.extras;
-	r->out->extra = table.extra;
-	r->out->cell = table.cell;
-	return TW_OK;
+	memcpy(text, r->request->text, bytes);
+	((char *)text)[bytes] = 0;
+	snprintf(r->shown, sizeof r->shown, "%s", r->request->file);
+	r->d->columns = (struct tw_columns *)r->facts->columns; /* it is only read */
+	if (!r->d->columns)
+		st = plain_columns(r);
+	return st == TW_OK ? read_table(r, &facts, text, bytes) : st;
 }
 
 /* --- arrays ----------------------------------------------------------------------------------- */
@@ -470,7 +501,7 @@ enum tw_status tw_rows_open(const struct tw_rows_facts *facts,
 	r.d->heap = request->heap;
 	st = take_facts(&r);
 	if (st == TW_OK)
-		st = read_file(&r);
+		st = request->text ? read_text(&r) : read_file(&r);
 	if (st != TW_OK) {
 		tw_data_close(r.d);
 		memset(out, 0, sizeof *out);

@@ -21,6 +21,10 @@ struct tw_rows_request {
 	/* CSV, NPY or IDX, gzipped or not; "-" is standard input.  A pipe or /dev/stdin is read
 	 * to its end, at most the machine's memory. */
 	const char *file;
+	/* Instead of what `file` contains: CSV without a header, with all columns of the training
+	 * file but the labels', in their order.  `file` is what sentences call it.  NULL: none. */
+	const char *text;
+	size_t bytes;
 	/* File of the labels or values in NPY or IDX, which have them apart; NULL or "": none.
 	 * A CSV file has them as a column. */
 	const char *answers;

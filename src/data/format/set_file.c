@@ -371,7 +371,7 @@ enum tw_status tw_set_open(struct tw_heap *heap, const struct tw_set_origin *fro
 	if (st == TW_OK && o->normalise_targets)
 		st = tw_data_scale_targets(d, why);
 	if (st == TW_OK)
-		st = tw_data_weigh(d, o->class_weights, why);
+		st = tw_data_weigh(d, (enum tw_class_weights)o->class_weights, NULL, why);
 	if (st != TW_OK) {
 		tw_data_close(d);
 		return st;

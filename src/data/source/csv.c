@@ -245,14 +245,14 @@ const struct tw_source tw_source_csv = {
 	.files = (const struct tw_source_file[]){ { ".csv" }, { ".tsv", "separator: tab" }, { 0 } },
 	.usual =
 		"model:    {name: mlp, hidden: [100, 100], activation: silu}  # two hidden layers\n"
-		"# the best of up to 60 epochs, judged by the validation set; 20 without a better "
-		"one "
-		"end the run\n"
-		"train:    {epochs: 60, evaluate: 1, keep: best, patience: 20}\n"
+		"# the best evaluation by the validation set, one every 15 epochs: of many, the "
+		"best is\n"
+		"# often luck; two that are no better end the run\n"
+		"train:    {epochs: 60, evaluate: 15, keep: best, patience: 2}\n"
 		"# a strong weight decay: tables are small\n"
 		"update:   {rule: adamw, rate: 0.005, decay: 1.5, schedule: {kind: cosine}}\n"
 		"cluster:  {workers: 1}  # one thread; more divide each epoch\n",
-	.usual_data = "batch: 32, validation: 0.15, evaluate: validation",
+	.usual_data = "batch: 32, class_weights: auto, validation: 0.15, evaluate: validation",
 	.splits = true,
 	.test_option = "test_file",
 	.open = open_files,
