@@ -213,6 +213,9 @@ def load() -> C.CDLL:
             raise ImportError(f"{path} is not the library of Thalweg, or an old one: it has no thalweg_abi") from None
         compare(abi, path)
         for name, (returns, takes) in FUNCTIONS.items():
+            if not hasattr(lib, name):
+                raise ImportError(f"{path} has no function {name}: it is older than this package; install the package "
+                                  "that comes with the library")
             function = getattr(lib, name)
             function.restype, function.argtypes = returns, takes
         return lib

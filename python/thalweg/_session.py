@@ -9,8 +9,7 @@ import os
 import threading
 import time
 import weakref
-from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import _library as L
 from . import _threads
@@ -104,6 +103,21 @@ class Vector:
         return bool(lib.thalweg_vector_busy(self.at))
 
 
+class _Inside:
+    """A call of a session: `with session.using() as at`."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: "Session"):
+        self._session = session
+
+    def __enter__(self) -> int:
+        return self._session.enter()
+
+    def __exit__(self, *_: Any) -> None:
+        self._session.leave()
+
+
 class Session:
     """The library's session.  Any thread may call; after close, calls raise."""
 
@@ -143,8 +157,10 @@ class Session:
 
     # --- every call enters and leaves, so that close waits for those inside ---
 
-    @contextmanager
-    def using(self) -> Iterator[int]:
+    def using(self) -> "_Inside":
+        return _Inside(self)
+
+    def enter(self) -> int:
         with self._lock:
             if os.getpid() != self.owner:
                 raise Error(f"the run belongs to process {self.owner}, and this is a child of it: use it there, or "
@@ -152,12 +168,12 @@ class Session:
             if self._at is None or self._closing:
                 raise Error("the run was closed: its block has ended, or close() was called", L.BAD_INPUT)
             self._users += 1
-            at = self._at
-        try:
-            yield at
-        finally:
-            with self._lock:
-                self._users -= 1
+            return self._at
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._closing:
                 self._lock.notify_all()
 
     def facts(self) -> L.SessionFacts:

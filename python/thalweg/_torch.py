@@ -12,8 +12,9 @@ import collections
 import hashlib
 import inspect
 import math
+import operator
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -138,6 +139,11 @@ class Optimizer(torch.optim.Optimizer):
         self._states[worker] = own.state
 
 
+def _same(now: Collection[Any], then: Collection[Any]) -> bool:
+    """The same objects; both are kept, so that no other object has their place."""
+    return len(now) == len(then) and all(map(operator.is_, now, then))
+
+
 class _Piece:
     """Room for all gradients, and its part for each parameter."""
 
@@ -241,6 +247,8 @@ class Bound:
                 part.copy_(p.detach())
                 p.data = part
         self._places = [(name, p, p.data_ptr()) for name, p in self.trained + self.buffers]
+        self._modules = [(d, list(d.values())) for m in self.model.modules() for d in (m._parameters, m._modules)]
+        self._needs = [(p, p.requires_grad) for p in self.model.parameters()]
 
     def close(self) -> None:
         object.__setattr__(self.model, "_thalweg_run", None)
@@ -251,6 +259,9 @@ class Bound:
             if p.data_ptr() != place:
                 raise JobError(f"{name} is elsewhere than when the run was opened: call model.to(), .half() and "
                                "load_state_dict(assign=True) before, or open another run")
+        if all(_same(d.values(), then) for d, then in self._modules) and \
+                all(p.requires_grad is needs for p, needs in self._needs):
+            return  # nothing was put in, taken out, frozen or thawed
         now = {id(p) for p in self.model.parameters() if p.requires_grad}
         for name, p in self.trained:
             if id(p) not in now:

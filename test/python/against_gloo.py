@@ -5,8 +5,9 @@
     TW_BUILD=build /usr/bin/python3 test/python/against_gloo.py [ROUNDS [NAME,NAME...]]
 
 An MLP of 784, 512, 512 and 10, batches of 64 per process, one thread each, SGD, the same data.  Each
-round measures all of them, one after the other.  Names with "+key" encrypt and authenticate what they
-send; Gloo does neither.  Prints the medians of the rounds:
+round measures all of them, one after the other.  "local-sgd" has its parameters in the master's process,
+"local-sgd-ring" has no server.  Names with "+key" encrypt and authenticate what they send; Gloo does
+neither.  Prints the medians of the rounds:
 
   samples/s   over the median of all spans of 8 steps: one push of local-sgd each
   mean        over all steps after the first ten and before the last one, in which a run ends
@@ -33,7 +34,9 @@ import torch
 import torch.nn.functional as F
 
 SAMPLES, BATCH, RATE, WARM, SPAN = 64 * 2 * 150, 64, 0.05, 10, 8
-NAMES = ["gloo", "ring", "ring+key", "local-sgd", "local-sgd+key"]
+LOCAL = {"name": "local-sgd", "push": SPAN}
+STRATEGIES = {"ring": "ring", "local-sgd": LOCAL, "local-sgd-ring": {**LOCAL, "topology": "ring"}}
+NAMES = ["gloo", "ring", "ring+key", "local-sgd", "local-sgd+key", "local-sgd-ring", "local-sgd-ring+key"]
 
 
 def network():
@@ -113,8 +116,7 @@ def one(name, folder):
         if key:
             key = os.path.join(folder, "key")
             tw.make_key(key)
-        strategy = {"ring": "ring", "local-sgd": {"name": "local-sgd", "push": SPAN}}[kind]
-        job = {"strategy": strategy, "update": {"rate": RATE}, "data": {"batch": BATCH}, "cluster": {"workers": 2}}
+        job = {"strategy": STRATEGIES[kind], "update": {"rate": RATE}, "data": {"batch": BATCH}, "cluster": {"workers": 2}}
         master = tw.serve(network(), job, listen="127.0.0.1:0", key=key or None, samples=SAMPLES, directory=os.path.join(folder, "run"),
                           wait=False, quiet=True)
         workers = [subprocess.Popen([*command, "join", master.address, key], stdout=subprocess.PIPE, text=True)
@@ -142,7 +144,7 @@ def main():
     middle = {name: {key: statistics.median(r[key] for r in rows) for key in rows[0]} for name, rows in found.items()}
     for name in names:
         m, base = middle[name], middle[names[0]]
-        print(f"{name:<13} {m['rate']:6.0f} samples/s ({m['rate'] / base['rate']:.2f} of {names[0]}), mean {m['mean']:6.0f} "
+        print(f"{name:<18} {m['rate']:6.0f} samples/s ({m['rate'] / base['rate']:.2f} of {names[0]}), mean {m['mean']:6.0f} "
               f"({m['mean'] / base['mean']:.2f}), cpu {m['cpu']:5.2f} ms, loss {m['loss']:.4f}; "
               f"each: {[round(r['rate']) for r in found[name]]}")
 

@@ -210,8 +210,12 @@ def test_another_library_is_refused(tmp_path):
     if not cc:
         pytest.skip("there is no C compiler")
     (tmp_path / "f.c").write_text(FALSE)
-    subprocess.run([cc, "-shared", "-fPIC", "-o", tmp_path / "f.so", tmp_path / "f.c"], check=True)
+    L.lib.thalweg_abi.restype = __import__("ctypes").c_char_p
+    (tmp_path / "old.c").write_text(FALSE.replace(FALSE.split('"')[1], L.lib.thalweg_abi().decode()))
+    for name in ("f", "old"):
+        subprocess.run([cc, "-shared", "-fPIC", "-o", tmp_path / f"{name}.so", tmp_path / f"{name}.c"], check=True)
     for file, text in ((tmp_path / "f.so", "has another struct thalweg_tensor"),
+                       (tmp_path / "old.so", "has no function thalweg_version: it is older than this package"),
                        (tmp_path / "none.so", "the shared library of Thalweg was not found")):
         p = subprocess.run([sys.executable, "-c", "import thalweg"], env={**os.environ, "TW_LIBRARY": str(file)},
                            capture_output=True, text=True)
