@@ -9,7 +9,7 @@
 
 #define CPU                                                                                        \
 	"GPUs are not supported; instead networks run on CPU cores, and `cluster.workers` sets "   \
-	"how many"
+	"how many; a PyTorch model may compute on GPUs (docs/PYTHON.md)"
 #define HALF                                                                                       \
 	"computing in 16 bits is not supported; instead `strategy: {codec: {up: fp16}}` halves "   \
 	"what workers send"
@@ -19,29 +19,24 @@
 	"such services are not supported; instead `thalweg train JOB --log FILE` writes all "      \
 	"metrics as JSON lines"
 #define TORCH                                                                                      \
-	"models of other libraries are not supported; instead write the layers in "                \
-	"`model.layers`, and `thalweg export RUN --standalone --to FILE` prints PyTorch code "     \
-	"for the trained model"
+	"the Python package trains a PyTorch model in its own loop, and takes gradients of other " \
+	"libraries as arrays (docs/PYTHON.md); `thalweg export RUN --standalone --to FILE` "       \
+	"prints PyTorch code for a network of `model.layers`"
 #define SCORES                                                                                     \
-	"scores other than loss and accuracy are not supported; instead "                          \
-	"`thalweg eval RUN --predictions FILE` writes the prediction for each sample"
+	"`thalweg eval RUN` prints precision, recall, F1, ROC AUC and the confusion matrix of "    \
+	"classes, and MAE, RMSE and R^2 of values"
 #define FEDERATED                                                                                  \
-	"federated learning on private data is not supported; instead `strategy: averaging` "      \
-	"(FedAvg), `strategy: fedasync` and `strategy: fedbuff` train with its methods, and "      \
-	"`data: {deal: partition}` gives each worker samples of its own"
+	"encrypted sums are not supported; `data.placement` own leaves samples with the programs " \
+	"that have them (sessions, docs/LIBRARY.md), under `strategy: averaging` (FedAvg), "       \
+	"`strategy: fedasync` or `strategy: fedbuff`"
 #define SHARDED                                                                                    \
 	"it is not supported; instead `cluster.servers` and `cluster.shards` spread the "          \
 	"parameters and the optimiser's state over servers"
-#define FOLDS                                                                                      \
-	"cross-validation is not supported; instead "                                              \
-	"`thalweg compare JOB --vary data.split=1,2,3` trains on several splits"
-#define TUNE "`thalweg compare JOB --tune update.rate=0.01,0.1` chooses the best of several values"
+#define FOLDS "`thalweg compare JOB --folds 5` trains on each of five folds"
+#define TUNE  "`thalweg compare JOB --tune update.rate=0.01,0.1` chooses the best of several values"
 #define MACHINES                                                                                   \
 	"a job lists no machines; instead one runs `thalweg serve JOB`, and each of the others "   \
 	"`thalweg join ADDRESS`"
-#define COLUMNS                                                                                    \
-	"a choice of columns is not supported; instead leave the others out of the file: every "   \
-	"column but `data.label` is a feature"
 
 const struct tw_synonym tw_synonyms[] = {
 	/* the update */
@@ -137,10 +132,10 @@ const struct tw_synonym tw_synonyms[] = {
 	{ "label_name", "data.label", "the column to predict" },
 	{ "target_col", "data.label", "the column to predict" },
 	{ "class_column", "data.label", "the column to predict" },
-	{ "columns", NULL, COLUMNS },
-	{ "features", NULL, COLUMNS },
-	{ "feature_columns", NULL, COLUMNS },
-	{ "usecols", NULL, COLUMNS },
+	{ "columns", "data.columns", "the list of columns" },
+	{ "features", "data.columns", "the list of columns" },
+	{ "feature_columns", "data.columns", "the list of columns" },
+	{ "usecols", "data.columns", "the list of columns" },
 	{ "normalize", "data.normalise", "normalisation" },
 	{ "normalization", "data.normalise", "normalisation" },
 	{ "standardize", "data.normalise", "normalisation" },

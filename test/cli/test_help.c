@@ -107,10 +107,9 @@ static void wrong_requests_are_refused(void **state)
 		{ "key --lr 1", "there is no flag --lr of key; `thalweg key --help`" },
 		{ "help lstm", "lstm: this layer is not supported; instead give a window" },
 		{ "help onnx", "onnx: ONNX is not supported; instead `thalweg export RUN" },
-		{ "help f1", "f1: scores other than loss and accuracy are not supported; instead "
-			     "`thalweg eval RUN --predictions FILE`" },
-		{ "help federated", "federated: federated learning on private data is not "
-				    "supported; instead `strategy: averaging`" },
+		{ "help f1", "f1: `thalweg eval RUN` prints precision, recall, F1, ROC AUC" },
+		{ "help federated",
+		  "federated: encrypted sums are not supported; `data.placement` own leaves" },
 		{ "help gpu", "gpu: GPUs are not supported; instead networks run on CPU cores" },
 		{ "sym x.yaml", "there is no verb sym; did you mean sim?" },
 		{ "xyzzyxyzzy", "`thalweg --help` lists them" },

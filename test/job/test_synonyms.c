@@ -74,9 +74,6 @@ static bool reads(const char *fields)
 	snprintf(text, sizeof text, "%s\n%s%s", fields,
 		 strncmp(fields, "model:", 6) == 0 ? "" : "model: {name: mlp}\n",
 		 strstr(fields, "source:") ? "" : "data: {source: digits, count: 100}\n");
-	if (strncmp(fields, "data: {deal", 11) == 0) /* no second section of that name */
-		snprintf(text, sizeof text, "model: {name: mlp}\ndata: {source: digits, %s\n",
-			 fields + 7);
 	st = tw_job_read_text("job.yaml", text, strlen(text), NULL, 0, NULL, TW_WORLD_SIM, &job,
 			      &why);
 	if (st != TW_OK)
@@ -371,7 +368,7 @@ static void refusals_answer_with_our_names(void **state)
 		{ "gpus=1", "`cluster.workers` sets how many" },
 		{ "model=lstm",
 		  "no network is called 'lstm'; this layer is not supported; instead" },
-		{ "strategy=federated", "no preset is called 'federated'; federated learning on" },
+		{ "strategy=federated", "no preset is called 'federated'; encrypted sums are" },
 		{ "loss=mse", "no loss is called 'mse'; the mean squared error is loss: "
 			      "mean-squared here" },
 		{ "loss=nll", "loss: cross-entropy here" },
