@@ -12,7 +12,7 @@
 
 #include "base/heap.h"
 
-#define TW_CROWD_SMALL 2048u
+#define TW_CROWD_SMALL 4096u
 
 /* NULL without memory, or where the system does not give address space: use `below` then. */
 struct tw_heap *tw_crowd_heap_new(struct tw_heap *below);

@@ -14,7 +14,7 @@
 
 static size_t bytes_of(size_t k)
 {
-	return (k * 97 + k / 7) % 3000; /* small and large */
+	return (k * 97 + k / 7) % (TW_CROWD_SMALL + 1000); /* small and large */
 }
 
 static void blocks_do_not_overlap(void **state)

@@ -8,40 +8,49 @@
 
 #include <stddef.h>
 
-/* The next evaluation may be wanted while one is under way. */
-struct eval_worker {
+/* What a worker needs from its first evaluation on: most workers of a large cluster never get
+ * one. */
+struct scoring {
 	struct tw_compute compute;
-	bool busy, wanted;
-	struct tw_body_eval what;
-	uint32_t incarnation;      /* of us, when we were asked */
-	struct tw_piece *piece;    /* by holder: what the computation reads ... */
-	struct tw_block **pinned;  /* ... from these views */
 	uint32_t lacks;            /* a holder whose view was not here */
 	struct tw_block *in, *out; /* a stage's, while it computes: what crosses its cuts */
+	struct tw_block **pinned;  /* by holder: its view ... */
+	struct tw_piece piece[];   /* ... as the computation reads it */
+};
+
+/* The next evaluation may be wanted while one is under way. */
+struct eval_worker {
+	struct scoring *scoring; /* NULL: there was no evaluation yet */
+	bool busy, wanted;
+	uint32_t incarnation; /* of us, when we were asked */
+	struct tw_body_eval what;
 };
 
 static void drop_views(struct worker *w)
 {
-	for (uint32_t k = 0; w->eval->pinned && k < w->exchange.holders; k++) {
-		tw_block_drop(w->eval->pinned[k]);
-		w->eval->pinned[k] = NULL;
+	struct scoring *s = w->eval->scoring;
+
+	for (uint32_t k = 0; s && k < w->exchange.holders; k++) {
+		tw_block_drop(s->pinned[k]);
+		s->pinned[k] = NULL;
 	}
 }
 
-/* The memory that a worker needs from its first evaluation on: most workers of a large cluster
- * never get one. */
 static bool furnished(struct worker *w, struct tw_context *ctx)
 {
 	struct eval_worker *e = w->eval;
 	const size_t holders = w->exchange.holders;
 
-	if (!e->piece)
-		e->piece = tw_heap_zeros(w->heap, holders * sizeof *e->piece);
-	if (!e->pinned)
-		e->pinned = tw_heap_zeros(w->heap, holders * sizeof *e->pinned);
-	if (!e->piece || !e->pinned)
+	if (e->scoring)
+		return true;
+	e->scoring =
+		tw_heap_zeros(w->heap, sizeof *e->scoring + holders * (sizeof *e->scoring->piece +
+								       sizeof *e->scoring->pinned));
+	if (e->scoring)
+		e->scoring->pinned = (struct tw_block **)&e->scoring->piece[holders];
+	else
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for an evaluation");
-	return e->piece && e->pinned;
+	return e->scoring;
 }
 
 static void ask_for_views(struct worker *w, struct tw_context *ctx)
@@ -85,13 +94,13 @@ static bool eval_stage(struct worker *w, struct tw_context *ctx)
 {
 	const struct worker_stage *s = w->stage;
 	const bool last = s->post.stage + 1 == s->shape.stages;
-	struct eval_worker *e = w->eval;
+	struct scoring *e = w->eval->scoring;
 
 	tw_block_drop(e->out);
 	e->out = last ? NULL
-		      : tw_block_new(w->heap,
-				     sizeof(float) * tw_model_cut_floats(s->plan->out,
-									 e->what.count, false));
+		      : tw_block_new(w->heap, sizeof(float) * tw_model_cut_floats(
+								      s->plan->out,
+								      w->eval->what.count, false));
 	tw_block_drop(e->in);
 	e->in = tw_block_keep(s->test_x);
 	if (!last && !e->out) {
@@ -110,11 +119,13 @@ static bool eval_stage(struct worker *w, struct tw_context *ctx)
 /* Is every view here?  One that was not is asked first, so that all answers cost two walks. */
 static bool all_views_here(struct worker *w)
 {
+	struct scoring *s = w->eval->scoring;
+
 	for (uint32_t k = 0; k < w->exchange.holders; k++) {
-		if (!w->eval->pinned[w->eval->lacks])
+		if (!s->pinned[s->lacks])
 			return false;
-		if (++w->eval->lacks == w->exchange.holders)
-			w->eval->lacks = 0;
+		if (++s->lacks == w->exchange.holders)
+			s->lacks = 0;
 	}
 	return true;
 }
@@ -122,27 +133,27 @@ static bool all_views_here(struct worker *w)
 static void start_eval(struct worker *w, struct tw_context *ctx)
 {
 	struct eval_worker *e = w->eval;
+	struct scoring *s = e->scoring;
 
 	if (!all_views_here(w))
 		return;
 	for (uint32_t k = 0; k < w->exchange.holders; k++) {
 		const struct tw_holding *r = &w->exchange.holder[k].range;
 
-		e->piece[k] =
-			(struct tw_piece){ tw_block_floats(w->eval->pinned[k]), r->from, r->n };
+		s->piece[k] = (struct tw_piece){ tw_block_floats(s->pinned[k]), r->from, r->n };
 	}
-	e->compute = (struct tw_compute){ .pass.kind = TW_PASS_EVALUATE,
+	s->compute = (struct tw_compute){ .pass.kind = TW_PASS_EVALUATE,
 					  .in = { .from = e->what.from,
 						  .count = e->what.count,
-						  .piece = e->piece,
+						  .piece = s->piece,
 						  .pieces = w->exchange.holders,
 						  .about = tw_worker_about(w, ctx) },
 					  .id = e->what.pin };
 	if (w->stage && !eval_stage(w, ctx))
 		return;
-	e->compute.in.cancel = &e->compute.cancel;
+	s->compute.in.cancel = &s->compute.cancel;
 	e->busy = true;
-	ctx->world->compute(ctx, &e->compute);
+	ctx->world->compute(ctx, &s->compute);
 }
 
 void tw_eval_worker_view(struct worker *w, struct tw_context *ctx, struct holder *h,
@@ -151,10 +162,10 @@ void tw_eval_worker_view(struct worker *w, struct tw_context *ctx, struct holder
 	enum tw_status st;
 
 	if (!w->eval->wanted || m->b.params.pin != w->eval->what.pin || w->eval->busy ||
-	    !w->eval->pinned)
+	    !w->eval->scoring)
 		return;
 	st = tw_exchange_decode(&w->exchange, h, m,
-				&w->eval->pinned[tw_exchange_index(&w->exchange, h)]);
+				&w->eval->scoring->pinned[tw_exchange_index(&w->exchange, h)]);
 	if (st == TW_NO_MEMORY)
 		tw_give_up(ctx, st, "no memory for a pinned version");
 	else if (st == TW_OK)
@@ -165,17 +176,18 @@ void tw_eval_worker_view(struct worker *w, struct tw_context *ctx, struct holder
 
 void tw_eval_worker_tell(struct worker *w, struct tw_context *ctx)
 {
-	const struct eval_worker *e = w->eval;
+	const struct tw_body_eval *what = &w->eval->what;
+	const struct tw_score *score = &w->eval->scoring->compute.score;
 	struct tw_msg *m = tw_worker_to_master(w, ctx, TW_RESULT);
 
 	if (!m)
 		return;
 	m->h.flags = TW_FLAG_FREE;
-	m->b.result = (struct tw_body_result){ .pin = e->what.pin,
-					       .from = e->what.from,
-					       .count = e->compute.score.samples,
-					       .loss = e->compute.score.loss,
-					       .correct = e->compute.score.correct };
+	m->b.result = (struct tw_body_result){ .pin = what->pin,
+					       .from = what->from,
+					       .count = score->samples,
+					       .loss = score->loss,
+					       .correct = score->correct };
 	tw_send(ctx, m);
 }
 
@@ -183,7 +195,7 @@ struct tw_eval_passed tw_eval_worker_computed(struct worker *w, struct tw_contex
 {
 	struct tw_eval_passed passed = { .done = false };
 	struct eval_worker *e = w->eval;
-	const struct tw_compute *c = &e->compute;
+	const struct tw_compute *c = &e->scoring->compute;
 
 	e->busy = false;
 	if (!e->wanted || c->id != e->what.pin || c->in.from != e->what.from) {
@@ -198,8 +210,8 @@ struct tw_eval_passed tw_eval_worker_computed(struct worker *w, struct tw_contex
 	}
 	e->wanted = false;
 	drop_views(w);
-	passed = (struct tw_eval_passed){ .what = e->what, .block = e->out, .done = true };
-	e->out = NULL;
+	passed = (struct tw_eval_passed){ .what = e->what, .block = e->scoring->out, .done = true };
+	e->scoring->out = NULL;
 	return passed;
 }
 
@@ -217,10 +229,11 @@ static void close_eval(void *actor)
 	struct eval_worker *e = w->eval;
 
 	drop_views(w);
-	tw_block_drop(e->in);
-	tw_block_drop(e->out);
-	w->heap->put(w->heap, e->piece);
-	w->heap->put(w->heap, e->pinned);
+	if (e->scoring) {
+		tw_block_drop(e->scoring->in);
+		tw_block_drop(e->scoring->out);
+	}
+	w->heap->put(w->heap, e->scoring);
 	*e = (struct eval_worker){ .what = e->what,
 				   .wanted = e->wanted,
 				   .incarnation = e->incarnation };
