@@ -116,6 +116,42 @@ static bool master_may_hear(const struct master *m, const struct tw_context *ctx
 	}
 }
 
+/* The door: is it of who is there now, in the generation that is agreed?  A worker that is not who
+ * it says it is turned away here.  Nothing comes early: all news is the master's. */
+static bool master_door(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	bool now = true;
+
+	switch (msg->h.type) {
+	case TW_IDLE:
+	case TW_DONE:
+		now = tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current;
+		break;
+	case TW_FIGURES:
+	case TW_RESULT:
+		now = tw_master_from_member(m, ctx, msg);
+		break;
+	case TW_BYE:
+		now = msg->from.role != TW_WORKER || (msg->h.flags & TW_FLAG_FRESH) ||
+		      tw_master_from_member(m, ctx, msg);
+		break;
+	case TW_REFUSE:
+		now = msg->from.role == TW_WORKER ? msg->b.refuse.why == TW_REFUSED_LIES &&
+							    tw_master_from_member(m, ctx, msg)
+						  : msg->h.view == m->restart.generation;
+		break;
+	case TW_HAVE:
+	case TW_PART:
+	case TW_PIN:
+	case TW_SCALAR:
+		now = msg->h.view == m->restart.generation;
+		break;
+	default:
+		break;
+	}
+	return now;
+}
+
 /* A worker's message, and what a shard has of it, touch that member. */
 static void master_soon(const struct tw_actor *a, const struct tw_msg *m)
 {
@@ -129,13 +165,8 @@ static void master_soon(const struct tw_actor *a, const struct tw_msg *m)
 		tw_fetch(&s->member[slot], sizeof(struct member));
 }
 
-static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *msg)
+static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
-	struct master *m = (struct master *)a;
-
-	if (m->phase == PHASE_OVER || !master_may_hear(m, ctx, msg) ||
-	    !tw_well_formed(m->plan, msg))
-		return;
 	switch (msg->h.type) {
 	case TW_HELLO:
 		if (msg->b.hello.role == TW_SERVER)
@@ -158,13 +189,11 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 			tw_master_let_go(m, ctx, msg);
 		break;
 	case TW_IDLE:
-		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current &&
-		    !tw_round_crossed(m, msg))
+		if (!tw_round_crossed(m, msg))
 			tw_deal_asks(m, msg->h.from);
 		break;
 	case TW_DONE:
-		if (tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current)
-			tw_deal_done(m, ctx, msg);
+		tw_deal_done(m, ctx, msg);
 		break;
 	case TW_HAVE:
 		if (msg->h.flags & TW_FLAG_HELD)
@@ -185,16 +214,24 @@ static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		break;
 	case TW_SCALAR:
 	case TW_PIN:
-		tw_duties_message(&m->duties, ctx, msg);
-		break;
 	case TW_FIGURES:
 	case TW_RESULT:
-		if (tw_master_from_member(m, ctx, msg))
-			tw_duties_message(&m->duties, ctx, msg);
+		tw_duties_message(&m->duties, ctx, msg);
 		break;
 	default:
 		break;
 	}
+}
+
+static void master_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *msg)
+{
+	struct master *m = (struct master *)a;
+
+	if (m->phase == PHASE_OVER || !master_may_hear(m, ctx, msg) ||
+	    !tw_well_formed(m->plan, msg))
+		return;
+	if (master_door(m, ctx, msg))
+		hear(m, ctx, msg);
 	tw_master_drive(m, ctx);
 }
 

@@ -163,8 +163,7 @@ void tw_calm_have(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	const struct tw_body_have *h = &msg->b.have;
 	const uint32_t slot = tw_master_slot_at(m, msg->from.node);
 
-	if (slot == UINT32_MAX || msg->h.view != m->restart.generation ||
-	    msg->h.shard >= m->plan->problem.shards || !h->attempt)
+	if (slot == UINT32_MAX || msg->h.shard >= m->plan->problem.shards || !h->attempt)
 		return;
 	if (h->attempt == m->calm.attempt &&
 	    !(m->calm.state == CALM_ADOPTING) == !(msg->h.flags & TW_FLAG_APPLIED))

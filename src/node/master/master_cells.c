@@ -303,8 +303,7 @@ void tw_cells_accused(struct master *m, struct tw_context *ctx, const struct tw_
 	const struct cell_info *by = m->members.cells.cell ? tw_cell_on(m, msg->from.node) : NULL;
 	const struct cell_info *c;
 
-	if (msg->b.refuse.why != TW_REFUSED_LIES || !tw_master_from_member(m, ctx, msg) || !by ||
-	    liar >= tw_plan_cells(m->plan) || liar == tw_cell_number(m, by))
+	if (!by || liar >= tw_plan_cells(m->plan) || liar == tw_cell_number(m, by))
 		return;
 	c = tw_cell_at(m, slot, liar);
 	tw_say(ctx, TW_WARNING, "worker %u.%u is removed: it said to worker %u.%u what cannot be",

@@ -351,7 +351,7 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 {
 	const uint32_t s = msg->h.shard;
 
-	if (msg->h.view != m->restart.generation || !is_part(m, ctx, msg))
+	if (!is_part(m, ctx, msg))
 		return;
 	if (msg->from.role == TW_WORKER) {
 		worker_part(m, msg);

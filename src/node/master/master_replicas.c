@@ -330,8 +330,7 @@ void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_m
 
 	if (tw_plan_is_loose(m->plan))
 		tw_calm_have(m, ctx, msg);
-	if (msg->h.view != m->restart.generation || h->slot >= m->plan->crew.workers ||
-	    h->round != m->rounds.number || !m->rounds.open)
+	if (h->slot >= m->plan->crew.workers || h->round != m->rounds.number || !m->rounds.open)
 		return;
 	e = &m->member[h->slot];
 	if (!e->live || e->incarnation != h->incarnation || e->node != msg->from.node)

@@ -364,8 +364,7 @@ void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg
 		tw_replica_have(m, ctx, msg);
 		return;
 	}
-	if (msg->h.view != m->restart.generation || m->shard[s].node != msg->from.node ||
-	    h->slot >= m->plan->crew.workers)
+	if (m->shard[s].node != msg->from.node || h->slot >= m->plan->crew.workers)
 		return;
 	e = &m->member[h->slot];
 	e->heard = e->heard || e->incarnation == h->incarnation;

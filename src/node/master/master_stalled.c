@@ -111,8 +111,8 @@ void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_
 	struct stalled *s = &m->stalled;
 	bool first;
 
-	if (!s->asked || msg->h.view != m->restart.generation || h->attempt != s->attempt ||
-	    s->round != m->rounds.number || msg->h.shard >= m->plan->problem.shards)
+	if (!s->asked || h->attempt != s->attempt || s->round != m->rounds.number ||
+	    msg->h.shard >= m->plan->problem.shards)
 		return;
 	s->left -= s->left != 0;
 	if (!tw_master_has_replicas(m)) { /* (5) */

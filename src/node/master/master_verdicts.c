@@ -206,7 +206,7 @@ void tw_verdicts_have(struct master *m, struct tw_context *ctx, const struct tw_
 	const uint32_t s = msg->h.shard;
 	struct member *e;
 
-	if (msg->h.view != m->restart.generation || m->shard[s].node != msg->from.node)
+	if (m->shard[s].node != msg->from.node)
 		return;
 	if (h->slot >= m->plan->crew.workers) {
 		confirmed(m, s, h->round);

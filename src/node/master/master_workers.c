@@ -339,9 +339,8 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 	const uint32_t node = msg->from.node, slot = tw_master_slot_at(m, node);
 
 	if (!(msg->h.flags & TW_FLAG_FRESH)) {
-		if (tw_master_from_member(m, ctx, msg))
-			tw_master_remove(m, ctx, msg->h.from,
-					 msg->h.flags & TW_FLAG_LEAVE ? TW_LEFT : TW_GONE);
+		tw_master_remove(m, ctx, msg->h.from,
+				 msg->h.flags & TW_FLAG_LEAVE ? TW_LEFT : TW_GONE);
 		return;
 	}
 	m->waits.came =
@@ -385,8 +384,8 @@ void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_
 	char cell[16] = "";
 	uint32_t node;
 
-	if (b->why != TW_REFUSED_NUMBERS || msg->h.view != m->restart.generation ||
-	    s >= m->plan->problem.shards || b->slot >= m->plan->crew.workers)
+	if (b->why != TW_REFUSED_NUMBERS || s >= m->plan->problem.shards ||
+	    b->slot >= m->plan->crew.workers)
 		return;
 	e = &m->member[b->slot];
 	if (msg->from.node != (tw_master_has_replicas(m) ? e->node : m->shard[s].node))

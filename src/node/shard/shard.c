@@ -126,7 +126,7 @@ static bool shard_obeys(struct shard *s, const struct tw_msg *m)
 
 /* Is it for who we are now?  What the master says comes in order.  What another replica says may
  * come before the master has told us of its generation, or with whom we act together. */
-static enum tw_door shard_door(const void *actor, const struct tw_msg *m)
+static enum tw_door may_wait(const void *actor, const struct tw_msg *m)
 {
 	const struct shard *s = actor;
 	const uint64_t now = s->fence.generation;
@@ -158,6 +158,14 @@ static enum tw_door shard_door(const void *actor, const struct tw_msg *m)
 	}
 }
 
+/* The door.  Of a worker: may it speak, as whom it does?  One that may not is turned away here. */
+static enum tw_door shard_door(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	if (m->h.type != TW_PUSH && m->h.type != TW_PULL)
+		return may_wait(s, m);
+	return tw_shard_admitted(s, ctx, tw_shard_sender(s, m), m) ? TW_DOOR_NOW : TW_DOOR_VOID;
+}
+
 /* Who they are, the world hears too: not from what is too old. */
 static void hear_members(const struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
@@ -172,7 +180,7 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 
 	switch (m->h.type) {
 	case TW_PUSH:
-		tw_shard_push(s, ctx, m);
+		s->taker->push(s, ctx, tw_shard_sender(s, m), m);
 		break;
 	case TW_PULL:
 		tw_shard_pull(s, ctx, m);
@@ -247,7 +255,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 		return;
 	if (m->h.type == TW_VIEW || m->h.type == TW_FORM)
 		hear_members(s, ctx, m);
-	switch (shard_door(s, m)) {
+	switch (shard_door(s, ctx, m)) {
 	case TW_DOOR_NOW:
 		hear(s, ctx, m);
 		break;
@@ -260,7 +268,7 @@ static void shard_message(struct tw_actor *a, struct tw_context *ctx, struct tw_
 	}
 	/* it may be what others have waited for */
 	if (s->early.count && (m->from.role == TW_MASTER || m->from.role == TW_SERVER))
-		tw_early_hear(&s->early, s->heap, s, ctx, shard_door, hear);
+		tw_early_hear(&s->early, s->heap, s, ctx, may_wait, hear);
 }
 
 static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, uint32_t boot)

@@ -424,8 +424,6 @@ void tw_shard_push_strike(struct shard *s, struct tw_context *ctx, uint32_t slot
 /* Kept for pushes that are skipped, where some may be. */
 void tw_shard_push_keep(struct shard *s, struct tw_context *ctx, const struct contribution *c,
 			uint32_t flags);
-/* A worker pushes: its contribution is taken, staged, refused or dropped, and answered. */
-void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* What is staged for this worker is not finite: it is refused, though it was taken. */
 void tw_shard_refuse_staged(struct shard *s, struct tw_context *ctx, uint32_t slot);
 /* What a push or a SPREAD brings, checked whole, into a contribution that is empty. */
@@ -588,7 +586,7 @@ void tw_spread_forget(struct shard *s);
 
 /* --- shard_answer.c ------------------------------------------------------------------------- */
 
-/* TW_PULL: a worker wants to read. */
+/* TW_PULL: a worker that may speak (tw_shard_admitted) wants to read. */
 void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* Send the worker what it sees now, as the answer to its request `number`, and remember it. */
 void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
@@ -653,8 +651,8 @@ void tw_shard_stop_late(struct shard *s, struct tw_context *ctx);
 /* A sender that is not known as this worker speaks: a newcomer's worker, or NULL. */
 struct shard_worker *tw_shard_admit_unknown(struct shard *s, struct tw_context *ctx, uint32_t slot,
 					    const struct tw_msg *m);
-/* Is this message from a worker that may talk to this shard, as this slot?  Its worker is up to
- * date then; else NULL, and it was answered as it deserves. */
+/* The door: is this message from a worker that may talk to this shard, as this slot?  Its worker is
+ * up to date then; else NULL, and it was answered as it deserves. */
 static inline struct shard_worker *tw_shard_admitted(struct shard *s, struct tw_context *ctx,
 						     uint32_t slot, const struct tw_msg *m)
 {

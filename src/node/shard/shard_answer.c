@@ -185,11 +185,9 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 {
 	const struct tw_body_pull *p = &m->b.pull;
 	const uint32_t slot = tw_shard_sender(s, m);
-	struct shard_worker *g = tw_shard_admitted(s, ctx, slot, m);
+	struct shard_worker *g = tw_shard_worker(s, slot);
 	uint32_t whom;
 
-	if (!g)
-		return;
 	if (p->pin) {
 		pull_pinned(s, ctx, g, p);
 		return;

@@ -574,11 +574,3 @@ const struct tw_taker tw_taker_bucket = {
 	.take = take,
 	.reject = tw_shard_push_reject,
 };
-
-void tw_shard_push(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
-{
-	const uint32_t slot = tw_shard_sender(s, m);
-
-	if (tw_shard_admitted(s, ctx, slot, m))
-		s->taker->push(s, ctx, slot, m);
-}

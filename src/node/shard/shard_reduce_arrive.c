@@ -5,6 +5,19 @@
 
 #include <float.h>
 
+/* The door of a sum: whether a piece is of this formation, and of this round. */
+static enum tw_door door(const struct shard *s, const struct shard_reduce *r,
+			 const struct tw_body_reduce *b)
+{
+	const bool rounds = b->what == TW_FORM_ROUND;
+
+	if (b->attempt < r->attempt || (rounds && b->round < s->slice.round))
+		return TW_DOOR_VOID;
+	if (b->attempt > r->attempt || !r->pieces || (rounds && b->round > s->slice.round))
+		return TW_DOOR_EARLY;
+	return TW_DOOR_NOW;
+}
+
 static struct shard_piece *piece_of(const struct shard_reduce *r, const struct tw_body_reduce *b)
 {
 
@@ -159,16 +172,18 @@ void tw_reduce_take_early(struct shard *s, struct shard_reduce *r, struct tw_con
 		struct shard_arrival *a = all;
 
 		all = a->next;
-		if (a->body.attempt < r->attempt ||
-		    (!tw_reduce_averages(r) && a->body.round < s->slice.round)) {
+		switch (door(s, r, &a->body)) {
+		case TW_DOOR_VOID:
 			tw_reduce_drop_arrival(s, a);
-		} else if (a->body.attempt > r->attempt || !r->pieces ||
-			   (!tw_reduce_averages(r) && a->body.round > s->slice.round)) {
+			break;
+		case TW_DOOR_EARLY:
 			a->next = r->early;
 			r->early = a;
 			r->earlies++;
-		} else {
+			break;
+		case TW_DOOR_NOW:
 			take(s, r, ctx, a);
+			break;
 		}
 	}
 }
@@ -184,15 +199,14 @@ void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_ms
 {
 	const struct tw_body_reduce *b = &m->b.reduce;
 	struct shard_reduce *r = tw_reduce_of(s, b->what);
-	const bool round = b->what == TW_FORM_ROUND;
-	const bool early =
-		b->attempt > r->attempt || !r->pieces || (round && b->round > s->slice.round);
+	const enum tw_door is = door(s, r, b);
 	struct shard_arrival *a;
 
-	if (b->attempt < r->attempt || (round && b->round < s->slice.round))
+	if (is == TW_DOOR_VOID)
 		return;
-	if ((!round && b->what != TW_FORM_PARAMETERS && b->what != TW_FORM_VIEWS) ||
-	    (early && !make_room(s, r, m->from.node, b))) {
+	if ((b->what != TW_FORM_ROUND && b->what != TW_FORM_PARAMETERS &&
+	     b->what != TW_FORM_VIEWS) ||
+	    (is == TW_DOOR_EARLY && !make_room(s, r, m->from.node, b))) {
 		s->slice.tally.refused++;
 		return;
 	}
@@ -211,7 +225,7 @@ void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_ms
 					      !(m->h.flags & TW_FLAG_PLAIN),
 				     .mine = m->fresh && !tw_shard_is_loose(s) };
 	a->body.whole = b->whole != 0;
-	if (!early) {
+	if (is == TW_DOOR_NOW) {
 		take(s, r, ctx, a);
 		return;
 	}

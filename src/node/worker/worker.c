@@ -53,8 +53,6 @@ static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *
 {
 	struct tw_msg *out;
 
-	if (!tw_worker_is_member(w) || m->h.view != w->me.id.generation)
-		return;
 	out = tw_worker_to_master(w, ctx, TW_PART);
 	if (!out)
 		return;
@@ -90,17 +88,70 @@ static void worker_soon(const struct tw_actor *a, const struct tw_msg *m)
 	}
 }
 
-static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+/* The welcome of somebody that it can become.  Incarnations are never reused; and a master that
+ * died may have said this before the next one took us as we were. */
+static bool is_invited(const struct worker *w, const struct tw_context *ctx,
+		       const struct tw_body_welcome *b)
 {
-	struct worker *w = (struct worker *)a;
+	return b->incarnation >> 20 >= w->me.term && b->incarnation > w->me.id.incarnation &&
+	       b->boot == ctx->boot && b->slot < w->plan->crew.workers &&
+	       (!w->stage || b->cell < w->stage->cells);
+}
 
-	if (w->me.state == WORKER_OVER || !tw_hears(ctx, m) || !tw_well_formed(w->plan, m))
-		return;
-	if (w->me.state == WORKER_LEFT) {
-		if (m->h.type == TW_WELCOME || m->h.type == TW_VIEW || m->h.type == TW_LEASE)
-			tw_worker_still_member(w, ctx, m);
-		return;
+/* The door: is it for who we are, in the generation that we are in?  What the master says of a
+ * later one begins it. */
+static enum tw_door worker_door(const struct worker *w, const struct tw_context *ctx,
+				const struct tw_msg *m)
+{
+	const struct tw_identity *me = &w->me.id;
+	const bool member = tw_worker_is_member(w);
+	const bool ours = member && m->h.incarnation == me->incarnation;
+	enum tw_door is = TW_DOOR_NOW;
+	bool now = true;
+
+	switch (m->h.type) {
+	case TW_PARAMS:
+	case TW_UNCHANGED:
+	case TW_ACK:
+		now = ours && m->h.view == me->generation;
+		break;
+	case TW_LEASE:
+		now = ours && m->h.view >= me->generation;
+		break;
+	case TW_VIEW:
+		now = member && m->h.view >= me->generation && m->b.view.number >= w->me.view;
+		break;
+	case TW_SNAP:
+		now = member && m->h.view == me->generation;
+		break;
+	case TW_ASK:
+		now = ours;
+		break;
+	case TW_EVAL:
+		is = m->h.incarnation > me->incarnation ? TW_DOOR_EARLY : TW_DOOR_NOW;
+		now = ours;
+		break;
+	case TW_WELCOME:
+		now = is_invited(w, ctx, &m->b.welcome);
+		break;
+	case TW_REFUSE:
+		now = m->h.incarnation == me->incarnation;
+		break;
+	case TW_ACT:
+	case TW_GRAD:
+	case TW_CLOSED:
+	case TW_HEARD:
+		is = w->stage ? tw_stage_door(w, m) : TW_DOOR_VOID;
+		now = member;
+		break;
+	default:
+		break;
 	}
+	return is != TW_DOOR_NOW || now ? is : TW_DOOR_VOID;
+}
+
+static void hear(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+{
 	switch (m->h.type) {
 	case TW_WELCOME:
 		tw_worker_welcome(w, ctx, m);
@@ -131,8 +182,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_duties_message(&w->duties, ctx, m);
 		break;
 	case TW_EVAL:
-		if (tw_worker_is_member(w) && m->h.incarnation == w->me.id.incarnation &&
-		    m->h.view > w->me.id.generation)
+		if (m->h.view > w->me.id.generation)
 			tw_worker_reset(w, ctx, m->h.view);
 		tw_duties_message(&w->duties, ctx, m);
 		break;
@@ -143,6 +193,32 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		tw_worker_stop(w, ctx);
 		break;
 	default:
+		break;
+	}
+}
+
+static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
+{
+	struct worker *w = (struct worker *)a;
+
+	if (w->me.state == WORKER_OVER || !tw_hears(ctx, m) || !tw_well_formed(w->plan, m))
+		return;
+	if (w->me.state == WORKER_LEFT) {
+		if (m->h.type == TW_WELCOME || m->h.type == TW_VIEW || m->h.type == TW_LEASE)
+			tw_worker_still_member(w, ctx, m);
+		return;
+	}
+	switch (worker_door(w, ctx, m)) {
+	case TW_DOOR_NOW:
+		hear(w, ctx, m);
+		break;
+	case TW_DOOR_EARLY:
+		if (m->h.type == TW_EVAL)
+			tw_eval_worker_early(w, m);
+		else
+			tw_early_keep(&w->stage->early, w->heap, m);
+		break;
+	case TW_DOOR_VOID:
 		break;
 	}
 }

@@ -120,12 +120,8 @@ static void advance(struct worker *w, struct tw_context *ctx)
 /* (2): the holder that says this, if it may say it to us. */
 static struct holder *heard_from(struct worker *w, const struct tw_msg *m)
 {
-	struct holder *h;
+	struct holder *h = tw_exchange_find(&w->exchange, m->h.shard);
 
-	if (!tw_worker_is_member(w) || m->h.view != w->me.id.generation ||
-	    m->h.incarnation != w->me.id.incarnation)
-		return NULL;
-	h = tw_exchange_find(&w->exchange, m->h.shard);
 	return h && h->known && h->addr.node == m->from.node ? h : NULL;
 }
 

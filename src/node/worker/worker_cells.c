@@ -420,16 +420,18 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 
 void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
-	const enum tw_door is = w->stage ? door(w, m) : TW_DOOR_VOID;
-
-	if (is == TW_DOOR_EARLY && m->h.type != TW_HEARD) /* that is said to somebody before us */
-		tw_early_keep(&w->stage->early, w->heap, m);
-	if (is != TW_DOOR_NOW || !tw_worker_is_member(w))
-		return;
 	hear(w, ctx, m);
 	if (m->h.type == TW_CLOSED)
 		tw_worker_closings(w, ctx);
 	tw_worker_advance(w, ctx);
+}
+
+enum tw_door tw_stage_door(const struct worker *w, const struct tw_msg *m)
+{
+	const enum tw_door is = door(w, m);
+
+	/* that one is said to somebody before us */
+	return is == TW_DOOR_EARLY && m->h.type == TW_HEARD ? TW_DOOR_VOID : is;
 }
 
 void tw_stage_hear_early(struct worker *w, struct tw_context *ctx)

@@ -310,8 +310,7 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 	const struct tw_body_lease *b = &m->b.lease;
 	struct worker_leases *l = &w->leases;
 
-	if (!tw_worker_is_member(w) || m->h.incarnation != w->me.id.incarnation ||
-	    m->h.view < w->me.id.generation || (b->range.count && !workable(w, b)))
+	if (b->range.count && !workable(w, b))
 		return;
 	if (m->h.view > w->me.id.generation)
 		tw_worker_reset(w, ctx, m->h.view);

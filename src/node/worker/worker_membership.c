@@ -204,12 +204,6 @@ void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw
 {
 	const struct tw_body_welcome *b = &m->b.welcome;
 
-	/* (1): incarnations are never reused; and a master that died may have said this before the
-	 * next one took us as we were (4) */
-	if (b->incarnation >> 20 < w->me.term || b->incarnation <= w->me.id.incarnation ||
-	    b->boot != ctx->boot || b->slot >= w->plan->crew.workers ||
-	    (w->stage && b->cell >= w->stage->cells))
-		return;
 	if (!take_cell(w, ctx, b->cell))
 		return;
 	if (w->me.state != WORKER_LEAVING)
@@ -239,8 +233,6 @@ void tw_worker_refused(struct worker *w, struct tw_context *ctx, const struct tw
 {
 	const bool master = m->from.role == TW_MASTER;
 
-	if (m->h.incarnation != w->me.id.incarnation)
-		return;
 	if (m->b.refuse.why == TW_REFUSED_FENCED) {
 		tw_worker_start_again(w, ctx);
 	} else if (m->b.refuse.why == TW_REFUSED_FULL && master) {
@@ -269,9 +261,6 @@ void tw_worker_refused(struct worker *w, struct tw_context *ctx, const struct tw
 
 void tw_worker_view(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
-	if (!tw_worker_is_member(w) || m->h.view < w->me.id.generation ||
-	    m->b.view.number < w->me.view)
-		return;
 	w->me.view = m->b.view.number;
 	if (m->h.view > w->me.id.generation) {
 		tw_worker_reset(w, ctx, m->h.view);

@@ -267,7 +267,8 @@ void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_m
 uint32_t tw_stage_cell_at(const struct worker *w, uint32_t node);
 /* The connection to this cell was made anew. */
 void tw_stage_reconnected(struct worker *w, struct tw_context *ctx, uint32_t cell, uint32_t boot);
-/* ACT, GRAD, CLOSED, HEARD. */
+/* ACT, GRAD, CLOSED, HEARD: the door (5), and what comes of those that it lets in. */
+enum tw_door tw_stage_door(const struct worker *w, const struct tw_msg *m);
 void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 /* Messages that came too early, once more. */
 void tw_stage_hear_early(struct worker *w, struct tw_context *ctx);

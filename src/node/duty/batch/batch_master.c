@@ -122,8 +122,8 @@ static void hear_results(struct master *m, const struct tw_msg *msg)
 	struct batch_master *o = m->batch;
 	const uint32_t s = msg->h.shard, count = results(o);
 
-	if (o->state != BATCH_COMMANDS || msg->h.view != m->restart.generation ||
-	    s >= m->plan->problem.shards || m->shard[s].node != msg->from.node || o->answered[s] ||
+	if (o->state != BATCH_COMMANDS || s >= m->plan->problem.shards ||
+	    m->shard[s].node != msg->from.node || o->answered[s] ||
 	    msg->b.scalar.number != o->number || msg->h.tail != count * sizeof(struct tw_scalar))
 		return;
 	if (count)

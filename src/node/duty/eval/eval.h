@@ -107,6 +107,8 @@ struct tw_eval_passed {
 
 /* The cell before has computed its part: score what follows from it. */
 void tw_eval_worker_want(struct worker *w, struct tw_context *ctx, const struct tw_body_eval *what);
+/* It is asked as who it will be: that waits for the welcome. */
+void tw_eval_worker_early(struct worker *w, const struct tw_msg *m);
 /* A shard's answer with a pinned version. */
 void tw_eval_worker_view(struct worker *w, struct tw_context *ctx, struct holder *h,
 			 const struct tw_msg *m);

@@ -217,8 +217,6 @@ void tw_eval_best_hear(struct master *m, struct tw_context *ctx, const struct tw
 	const bool keeping = m->eval->now.state == EVAL_KEEPING;
 	const struct tw_kept *best = keeping ? &e->next : &e->kept;
 
-	if (msg->h.view != m->restart.generation)
-		return;
 	if (tw_master_has_replicas(m) && best->pin && tw_kept_same(&b->kept, best))
 		tw_replica_says(m, msg->from.node, s, REPLICA_KEPT);
 	if (m->shard[s].node != msg->from.node)

@@ -158,8 +158,8 @@ void tw_eval_scores_hear_view(struct master *m, struct tw_context *ctx, const st
 	struct kept_view *v = &m->eval->view[msg->h.shard];
 	const uint32_t speaker = m->shard[msg->h.shard].node;
 
-	if (msg->h.view != m->restart.generation || b->what != TW_PIN_KEEP ||
-	    now->state == EVAL_OFF || now->state >= EVAL_SCORED || b->pin != now->pin)
+	if (b->what != TW_PIN_KEEP || now->state == EVAL_OFF || now->state >= EVAL_SCORED ||
+	    b->pin != now->pin)
 		return;
 	if (tw_master_has_replicas(m)) {
 		const uint32_t slot = tw_master_slot_at(m, msg->from.node);

@@ -76,17 +76,11 @@ void tw_eval_worker_want(struct worker *w, struct tw_context *ctx, const struct 
 }
 
 /* (9) */
-static void hear_request(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
+void tw_eval_worker_early(struct worker *w, const struct tw_msg *m)
 {
-	struct eval_worker *e = w->eval;
-
-	if (tw_worker_is_member(w) && m->h.incarnation == w->me.id.incarnation) {
-		tw_eval_worker_want(w, ctx, &m->b.eval);
-	} else if (!tw_worker_is_member(w) || m->h.incarnation > w->me.id.incarnation) {
-		e->what = m->b.eval;
-		e->incarnation = m->h.incarnation;
-		e->wanted = true;
-	}
+	w->eval->what = m->b.eval;
+	w->eval->incarnation = m->h.incarnation;
+	w->eval->wanted = true;
 }
 
 /* One stage of it: from what the cell before has computed to what the next one needs. */
@@ -241,7 +235,7 @@ static void close_eval(void *actor)
 
 static void message(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 {
-	hear_request(actor, ctx, m);
+	tw_eval_worker_want(actor, ctx, &m->b.eval);
 }
 
 /* A request to whom a later welcome makes of us waits for that welcome; older ones are void. */

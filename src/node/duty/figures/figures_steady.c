@@ -55,9 +55,8 @@ void tw_figures_steady_told(struct master *m, const struct tw_msg *msg)
 	struct steady *y = &m->figures->steady;
 	bool *told = &y->had[msg->h.shard].told;
 
-	if (msg->b.pin.what != TW_PIN_COUNT || msg->h.view != m->restart.generation ||
-	    m->shard[msg->h.shard].node != msg->from.node || !y->ask || msg->b.pin.pin != y->ask ||
-	    *told)
+	if (msg->b.pin.what != TW_PIN_COUNT || m->shard[msg->h.shard].node != msg->from.node ||
+	    !y->ask || msg->b.pin.pin != y->ask || *told)
 		return;
 	*told = true;
 	y->samples += (double)msg->b.pin.samples;
