@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* duty.c - where the hooks of duties are called. */
 #include "node/kernel/duty.h"
+#include "node/checkpoint_part.h"
 
 #include <assert.h>
 
@@ -150,6 +151,52 @@ void tw_duties_home(struct tw_duties *d, struct tw_context *ctx, uint32_t shard)
 void tw_duties_updated(struct tw_duties *d, struct tw_context *ctx)
 {
 	CALL(d, updated, ctx)
+}
+
+void tw_duties_timer(struct tw_duties *d, struct tw_context *ctx, uint32_t timer)
+{
+	CALL(d, timer, ctx, timer)
+}
+
+const char *tw_duties_waits(const struct tw_duties *d, uint32_t shard)
+{
+	const struct tw_duty *one;
+	const char *what = NULL;
+
+	for (uint32_t k = 0; !what && (one = next(d, &k));)
+		if (one->waits)
+			what = one->waits(d->actor, shard);
+	return what;
+}
+
+enum tw_status tw_duties_pack(struct tw_duties *d, struct tw_array *list, size_t *count)
+{
+	const struct tw_duty *one;
+	enum tw_status st = TW_OK;
+
+	for (uint32_t k = 0; st == TW_OK && (one = next(d, &k));) {
+		list[*count] = (struct tw_array){ .kind = TW_BYTES };
+		if (one->pack)
+			st = one->pack(d->actor, &list[*count]);
+		*count += list[*count].n != 0;
+	}
+	return st;
+}
+
+enum tw_status tw_duties_restore(struct tw_duties *d, const struct tw_master_part *head,
+				 const struct tw_array *list, size_t count)
+{
+	const struct tw_duty *one;
+	enum tw_status st = TW_OK;
+
+	for (uint32_t k = 0; st == TW_OK && (one = next(d, &k));)
+		if (one->restore) {
+			const struct tw_duty *was = enter(d, one);
+
+			st = one->restore(d->actor, head, list, count);
+			d->inside = was;
+		}
+	return st;
 }
 
 bool tw_duties_idle(struct tw_duties *d, struct tw_context *ctx)

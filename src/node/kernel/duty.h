@@ -20,6 +20,9 @@
 #define TW_DUTIES      32 /* most that an actor has */
 #define TW_HEARS(kind) (UINT64_C(1) << (kind))
 
+struct tw_array;
+struct tw_master_part;
+
 /* `actor` is the struct master, shard or worker that the list is of. */
 struct tw_duty {
 	const char *name;
@@ -52,6 +55,18 @@ struct tw_duty {
 	bool (*idle)(void *actor, struct tw_context *ctx);
 	/* More is applied: the shard's version, or what the master counts. */
 	void (*updated)(void *actor, struct tw_context *ctx);
+	/* A timer of the actor has come; it knows its own. */
+	void (*timer)(void *actor, struct tw_context *ctx, uint32_t timer);
+	/* The master: what it waits for from this shard, in words; NULL: nothing.  It changes
+	 * nothing. */
+	const char *(*waits)(const void *actor, uint32_t shard);
+	/* The master: what a checkpoint has of it, by a name of its own, in memory of the actor's
+	 * heap that becomes the caller's; n stays 0: nothing.  TW_NO_MEMORY. */
+	enum tw_status (*pack)(void *actor, struct tw_array *out);
+	/* The master: it is as it was in the checkpoint with this head and these arrays; head NULL:
+	 * as it is before a run.  TW_BAD_BYTES: it does not find what it packed. */
+	enum tw_status (*restore)(void *actor, const struct tw_master_part *head,
+				  const struct tw_array *list, size_t count);
 };
 
 #define TW_ALL_SHARDS UINT32_MAX
@@ -81,6 +96,13 @@ void tw_duties_lost(struct tw_duties *d, struct tw_context *ctx, uint32_t slot);
 void tw_duties_back(struct tw_duties *d, struct tw_context *ctx, uint32_t slot);
 void tw_duties_home(struct tw_duties *d, struct tw_context *ctx, uint32_t shard);
 void tw_duties_updated(struct tw_duties *d, struct tw_context *ctx);
+void tw_duties_timer(struct tw_duties *d, struct tw_context *ctx, uint32_t timer);
+/* What the first of them says that waits for something; NULL: none does. */
+const char *tw_duties_waits(const struct tw_duties *d, uint32_t shard);
+/* Appends what there is to list[*count]...; there is room for TW_DUTIES more. */
+enum tw_status tw_duties_pack(struct tw_duties *d, struct tw_array *list, size_t *count);
+enum tw_status tw_duties_restore(struct tw_duties *d, const struct tw_master_part *head,
+				 const struct tw_array *list, size_t count);
 /* Are all of them idle?  The first that is not is the last one asked. */
 bool tw_duties_idle(struct tw_duties *d, struct tw_context *ctx);
 

@@ -268,9 +268,6 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		else
 			tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 		break;
-	case TIMER_FIGURES:
-		tw_figures_master_late(m);
-		break;
 	case TIMER_LIMIT:
 		tw_wish_put(m, TW_WISH_TIME, true);
 		break;
@@ -278,6 +275,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		tw_master_waited(m, ctx);
 		break;
 	default:
+		tw_duties_timer(&m->duties, ctx, timer);
 		break;
 	}
 	tw_master_drive(m, ctx);

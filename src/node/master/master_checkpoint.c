@@ -191,10 +191,8 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	struct tw_master_part x = earlier ? m->cuts.asked : as_of_now(m);
 	struct tw_span *closed = tw_spans_list(&m->cuts.closed);
 	struct speed *speeds = m->plan->traffic.adaptive ? tw_speeds_list(m) : NULL;
-	struct tw_array optimiser;
-	const enum tw_status packed = tw_batch_master_pack(m, &optimiser);
 	const struct tw_array passed = tw_orphans_pack(m);
-	struct tw_array list[5] = {
+	struct tw_array list[4 + TW_DUTIES] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
 		{ .name = "closed",
 		  .n = m->cuts.closed.count * sizeof *closed,
@@ -205,11 +203,12 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 		  .kind = TW_BYTES,
 		  .at = speeds },
 	};
-	size_t count = speeds ? 3 : 2;
+	const size_t own = speeds ? 3 : 2;
+	size_t count = own, packed;
+	const enum tw_status st = tw_duties_pack(&m->duties, list, &count);
 	struct tw_block *part = NULL;
 
-	if (optimiser.n)
-		list[count++] = optimiser;
+	packed = count;
 	if (passed.n)
 		list[count++] = passed;
 	x.workers = tw_master_live(m);
@@ -219,9 +218,10 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 		stretch(m, ctx);
 	}
 	x.period = m->cuts.period;
-	if (closed && packed == TW_OK && (speeds || !m->plan->traffic.adaptive))
+	if (closed && st == TW_OK && (speeds || !m->plan->traffic.adaptive))
 		part = tw_part_pack(m->heap, list, count);
-	m->heap->put(m->heap, (void *)optimiser.at);
+	for (size_t k = own; k < packed; k++)
+		m->heap->put(m->heap, (void *)list[k].at);
 	m->heap->put(m->heap, speeds);
 	m->heap->put(m->heap, closed);
 	return part;

@@ -392,15 +392,13 @@ static enum tw_status restore_master(struct master *m, const struct tw_part *par
 		if (speeds && !m->restart.begun)
 			tw_speeds_restore(m, speeds->at, speeds->n);
 		if (st == TW_OK)
-			st = tw_batch_master_restore(
-				m, tw_part_find(one.list, one.count, TW_BATCH_PART));
+			st = tw_duties_restore(&m->duties, x, one.list, one.count);
 		tw_orphans_restore(m, tw_part_find(one.list, one.count, TW_PASSED_PART));
 		m->heap->put(m->heap, one.list);
 	}
 	m->rounds.number = x->round;
 	m->count.dropped = x->dropped;
 	m->count.refused = x->refused;
-	tw_eval_master_restore(m, x->evaluated_at);
 	m->cuts.period = x->period;
 	if (!m->restart.begun) {
 		m->count.redealt = x->redealt;
@@ -502,9 +500,8 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		before = tw_spans_total(&m->dealing.taken);
 		tw_spans_clear(&m->dealing.taken);
 		tw_orphans_restart(m);
-		tw_batch_master_restart(m);
+		tw_duties_restore(&m->duties, NULL, NULL, 0);
 		m->rounds.number = m->dealing.frontier = 0;
-		tw_eval_master_restore(m, 0);
 		m->count.dropped = m->count.refused = 0;
 		/* who outlived a master may have something of the run that it began */
 		if ((m->restart.begun || ctx->boot > 1) && tw_plan_worker_goes_back(m->plan))

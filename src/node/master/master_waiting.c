@@ -170,18 +170,10 @@ const char *tw_master_shard_owes(const struct master *m, uint32_t shard)
 		return i->agreed ? NULL : "its state";
 	case PHASE_SNAP:
 		return tw_cut_has_part(m, shard) ? NULL : "its part of the checkpoint";
-	case PHASE_COUNT:
-		return i->counted && tw_finish_master_has_vector(m, shard) ? NULL
-									   : "its last parameters";
-	case PHASE_SCORE:
-		return tw_eval_master_has_view(m, shard) ? NULL : "the version to evaluate";
 	case PHASE_RUN:
 		return m->dealer->owes ? m->dealer->owes(m, shard) : NULL;
-	case PHASE_DRAIN:
-		return tw_eval_master_shard_owes(m, shard) ? "the weights of the best evaluation"
-							   : NULL;
 	default:
-		return NULL;
+		return tw_duties_waits(&m->duties, shard);
 	}
 }
 

@@ -240,15 +240,6 @@ static void worker_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 		tw_timer(ctx, TW_TIMER_LOST, w->plan->crew.limit);
 }
 
-/* The cell of its worker that it waits for; UINT32_MAX: none. */
-static uint32_t waits_for(const struct worker *w)
-{
-	struct tw_wait wait;
-
-	return tw_worker_waits(w, &wait) && wait.whom.role == TW_WORKER ? wait.whom.index
-									: UINT32_MAX;
-}
-
 /* A server is silent for us, and the master has not moved its shards: others must not wait for
  * us.  Leave, and ask again later, or as soon as the server can be reached. */
 static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
@@ -262,8 +253,8 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		tw_links_idle(w, ctx);
 		return;
 	}
-	if (timer == TW_TIMER_FIGURES) {
-		tw_figures_worker_due(w, ctx, waits_for(w));
+	if (timer >= TW_TIMER_FIGURES) {
+		tw_duties_timer(&w->duties, ctx, timer);
 		return;
 	}
 	if (!tw_worker_is_member(w)) {

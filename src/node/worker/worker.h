@@ -247,8 +247,14 @@ enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell);
 /* A message to the master with what all of a worker's have in its header; NULL: see tw_msg_to. */
 struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type);
 
+/* --- kernel/worker_waits.c ---------------------------------------------------------------- */
+
+/* What does it wait for?  False: it does not wait. */
+bool tw_worker_waits(const struct worker *w, struct tw_wait *out);
+
 /* --- worker_membership.c ------------------------------------------------------------------ */
 
+/* From FIGURES on they are duties'. */
 enum { TW_TIMER_LOST = 1, TW_TIMER_PLACE, TW_TIMER_HEARD, TW_TIMER_FIGURES };
 
 /* Fresh: I know nothing.  Otherwise: I am still here, and these leases are mine. */
@@ -288,8 +294,6 @@ extern const struct tw_driver tw_driver_step;
 /* PARAMS, UNCHANGED, ACK. */
 void tw_worker_params(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 void tw_worker_ack(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
-/* What does it wait for?  False: it does not wait. */
-bool tw_worker_waits(const struct worker *w, struct tw_wait *out);
 
 /* --- worker_lease.c ------------------------------------------------------------------------------
  * */

@@ -5,7 +5,6 @@
 #define TW_NODE_DUTY_BATCH_BATCH_H
 
 #include "actor/cluster.h"
-#include "node/checkpoint_part.h"
 
 struct master;
 struct tw_duty;
@@ -16,12 +15,6 @@ extern const struct tw_duty tw_batch_master, tw_batch_shard, tw_batch_worker;
 
 /* --- the master's side.  In a run without a batch method these do nothing. ------------------- */
 
-#define TW_BATCH_PART "optimiser" /* its array in the master's part of a checkpoint */
-/* Its state as an array, the caller's to put back; n is 0 where there is none. */
-enum tw_status tw_batch_master_pack(const struct master *m, struct tw_array *out);
-enum tw_status tw_batch_master_restore(struct master *m, const struct tw_array *part);
-/* From the initial weights. */
-void tw_batch_master_restart(struct master *m);
 /* What it has done, and how many updates these are. */
 void tw_batch_master_totals(const struct master *m, struct tw_totals *t);
 /* A number that changes when it has done something. */

@@ -241,39 +241,42 @@ static void deal(struct master *m, struct tw_context *ctx)
 
 /* --- saved and restored (7) ----------------------------------------------------------------- */
 
+#define PART "optimiser" /* its array in the master's part of a checkpoint */
+
 /* What a part has of the optimiser; the method's own state follows. */
 struct saved {
 	uint64_t number, own_bytes;
 	struct tw_descent descent;
 };
 
-enum tw_status tw_batch_master_pack(const struct master *m, struct tw_array *out)
+static enum tw_status pack(void *actor, struct tw_array *out)
 {
+	const struct master *m = actor;
 	const struct batch_master *o = m->batch;
-	struct saved x = { .number = 0 };
-	uint8_t *bytes;
+	const struct saved x = { o->number, o->own_bytes, o->descent };
+	uint8_t *bytes = m->heap->get(m->heap, sizeof x + o->own_bytes);
 
-	*out = (struct tw_array){ .name = TW_BATCH_PART, .kind = TW_BYTES };
-	if (!o)
-		return TW_OK;
-	x = (struct saved){ o->number, o->own_bytes, o->descent };
-	bytes = m->heap->get(m->heap, sizeof x + o->own_bytes);
 	if (!bytes)
 		return TW_NO_MEMORY;
 	memcpy(bytes, &x, sizeof x);
 	memcpy(bytes + sizeof x, o->own, o->own_bytes);
-	out->at = bytes;
-	out->n = sizeof x + o->own_bytes;
+	*out = (struct tw_array){
+		.name = PART, .kind = TW_BYTES, .at = bytes, .n = sizeof x + o->own_bytes
+	};
 	return TW_OK;
 }
 
-enum tw_status tw_batch_master_restore(struct master *m, const struct tw_array *part)
+static void restart(struct batch_master *o)
 {
-	struct batch_master *o = m->batch;
+	o->number = 0;
+	tw_descent_begin(&o->descent);
+	memset(o->own, 0, o->own_bytes);
+}
+
+static enum tw_status take_back(struct batch_master *o, const struct tw_array *part)
+{
 	struct saved x;
 
-	if (!o)
-		return TW_OK;
 	if (!part || part->kind != TW_BYTES || part->n != sizeof x + o->own_bytes)
 		return TW_BAD_BYTES;
 	memcpy(&x, part->at, sizeof x);
@@ -281,25 +284,27 @@ enum tw_status tw_batch_master_restore(struct master *m, const struct tw_array *
 		return TW_BAD_BYTES;
 	o->number = x.number;
 	o->descent = x.descent;
-	know_state(m);
 	memcpy(o->own, (const uint8_t *)part->at + sizeof x, o->own_bytes);
-	tw_batch_portions_forget(m);
-	rest(m);
 	return TW_OK;
 }
 
-void tw_batch_master_restart(struct master *m)
+/* Without a head: what it was about to do dies with its master. */
+static enum tw_status restore(void *actor, const struct tw_master_part *head,
+			      const struct tw_array *list, size_t count)
 {
-	struct batch_master *o = m->batch;
+	struct master *m = actor;
+	enum tw_status st = TW_OK;
 
-	if (!o)
-		return;
-	o->number = 0;
-	tw_descent_begin(&o->descent);
+	if (head)
+		st = take_back(m->batch, tw_part_find(list, count, PART));
+	else
+		restart(m->batch);
+	if (st != TW_OK)
+		return st;
 	know_state(m);
-	memset(o->own, 0, o->own_bytes);
 	tw_batch_portions_forget(m);
 	rest(m);
+	return TW_OK;
 }
 
 /* --- questions ------------------------------------------------------------------------------ */
@@ -425,4 +430,6 @@ const struct tw_duty tw_batch_master = {
 	.close = close_batch,
 	.message = message,
 	.home = home,
+	.pack = pack,
+	.restore = restore,
 };

@@ -42,8 +42,7 @@ void tw_eval_master_take(struct master *m, struct tw_context *ctx, const struct 
 bool tw_eval_master_keeps(const struct master *m);
 /* Is there a best evaluation that waits until the cut under way has all its parts? */
 bool tw_eval_master_awaits_cut(const struct master *m);
-/* Must this shard still say or show what it keeps?  And how many have shown it. */
-bool tw_eval_master_shard_owes(const struct master *m, uint32_t shard);
+/* How many shards have shown what they keep. */
 uint32_t tw_eval_master_shown(const struct master *m);
 /* The views that are kept do not belong together: ask for others. */
 void tw_eval_master_again(struct master *m, struct tw_context *ctx);
@@ -62,7 +61,6 @@ void tw_eval_master_send_pin(struct master *m, struct tw_context *ctx, uint32_t 
 			     const struct tw_body_pin *what);
 /* For a checkpoint: thresholds that have an evaluation. */
 uint64_t tw_eval_master_evaluated(const struct master *m);
-void tw_eval_master_restore(struct master *m, uint64_t evaluated);
 /* The views of this pin are the result of the run; 0: what shards have at the end is. */
 uint64_t tw_eval_master_delivers(const struct master *m);
 /* The last loss and accuracy, and when train.until was reached. */

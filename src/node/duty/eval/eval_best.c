@@ -264,7 +264,7 @@ bool tw_eval_master_keeps(const struct master *m)
 	return m->eval->now.state == EVAL_KEEPING;
 }
 
-bool tw_eval_master_shard_owes(const struct master *m, uint32_t shard)
+bool tw_eval_best_owes(const struct master *m, uint32_t shard)
 {
 	const struct best *b = &m->eval->best;
 

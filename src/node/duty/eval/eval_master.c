@@ -32,11 +32,6 @@ void tw_eval_master_totals(const struct master *m, struct tw_totals *t)
 	t->held_accuracy = m->eval->scores.held_accuracy;
 }
 
-void tw_eval_master_restore(struct master *m, uint64_t evaluated)
-{
-	m->eval->scores.evaluated_at = evaluated;
-}
-
 uint64_t tw_eval_master_evaluated(const struct master *m)
 {
 	return m->eval->scores.evaluated_at;
@@ -194,6 +189,28 @@ static void updated(void *actor, struct tw_context *ctx)
 	tw_eval_views_count_more(actor, ctx);
 }
 
+static const char *waits(const void *actor, uint32_t shard)
+{
+	const struct master *m = actor;
+
+	if (m->phase == PHASE_SCORE)
+		return tw_eval_master_has_view(m, shard) ? NULL : "the version to evaluate";
+	return m->phase == PHASE_DRAIN && tw_eval_best_owes(m, shard)
+		       ? "the weights of the best evaluation"
+		       : NULL;
+}
+
+static enum tw_status restore(void *actor, const struct tw_master_part *head,
+			      const struct tw_array *list, size_t count)
+{
+	struct master *m = actor;
+
+	(void)list;
+	(void)count;
+	m->eval->scores.evaluated_at = head ? head->evaluated_at : 0;
+	return TW_OK;
+}
+
 const struct tw_duty tw_eval_master = {
 	.name = "eval",
 	.bytes = sizeof(struct eval_master),
@@ -209,4 +226,6 @@ const struct tw_duty tw_eval_master = {
 	.home = home,
 	.idle = idle,
 	.updated = updated,
+	.waits = waits,
+	.restore = restore,
 };

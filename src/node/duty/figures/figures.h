@@ -23,8 +23,6 @@ bool tw_figures_master_complete(const struct master *m);
 void tw_figures_master_ask_cell(struct master *m, struct tw_context *ctx, struct cell_info *c);
 /* Somebody else has this place: nothing is expected of it, and nothing known. */
 void tw_figures_master_forget(struct master *m, const struct cell_info *c);
-/* TIMER_FIGURES: nothing is expected of anybody any more. */
-void tw_figures_master_late(struct master *m);
 /* Which cell of this worker the others wait for, as they say: the first one waits for it, or for
  * one that waits for it; or it has the chunk of an evaluation. */
 uint32_t tw_figures_master_culprit(const struct master *m, uint32_t slot);
@@ -49,7 +47,5 @@ void tw_figures_worker_updated(struct worker *w, int64_t took);
 /* It has passed on, or scored, a chunk of an evaluation. */
 void tw_figures_worker_passed(struct worker *w, struct tw_context *ctx,
 			      const struct tw_body_eval *what);
-/* TW_TIMER_FIGURES; `waits` is the cell of its worker that it waits for, UINT32_MAX: none. */
-void tw_figures_worker_due(struct worker *w, struct tw_context *ctx, uint32_t waits);
 
 #endif

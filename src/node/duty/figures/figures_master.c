@@ -162,12 +162,6 @@ void tw_figures_master_ask(struct master *m, struct tw_context *ctx)
 	tw_timer(ctx, TIMER_FIGURES, PATIENCE);
 }
 
-void tw_figures_master_late(struct master *m)
-{
-	for (uint32_t k = 0; m->figures->untold; k++)
-		settle(m, &m->figures->told[k]);
-}
-
 bool tw_figures_master_complete(const struct master *m)
 {
 	return !m->figures->untold;
@@ -211,6 +205,16 @@ static void message(void *actor, struct tw_context *ctx, const struct tw_msg *ms
 		hear_figures(actor, ctx, msg);
 }
 
+/* Nothing is expected of anybody any more (3). */
+static void timer(void *actor, struct tw_context *ctx, uint32_t which)
+{
+	struct master *m = actor;
+
+	(void)ctx;
+	for (uint32_t k = 0; which == TIMER_FIGURES && m->figures->untold; k++)
+		settle(m, &m->figures->told[k]);
+}
+
 const struct tw_duty tw_figures_master = {
 	.name = "figures",
 	.bytes = sizeof(struct figures_master),
@@ -219,4 +223,5 @@ const struct tw_duty tw_figures_master = {
 	.open = open_figures,
 	.close = close_figures,
 	.message = message,
+	.timer = timer,
 };

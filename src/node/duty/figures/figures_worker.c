@@ -117,23 +117,6 @@ void tw_figures_worker_passed(struct worker *w, struct tw_context *ctx,
 	watch(w, ctx);
 }
 
-void tw_figures_worker_due(struct worker *w, struct tw_context *ctx, uint32_t waits)
-{
-	struct stage_counts *c = &w->figures->counts;
-	const uint64_t moves = c->work.forwards + c->work.backwards + c->tests;
-	const bool moved = moves != c->moves;
-
-	if (moved)
-		waits = UINT32_MAX; /* (6) */
-	c->watched = false;
-	if (!tw_worker_is_member(w) || (!moved && waits == c->waits)) /* (5) */
-		return;
-	c->moves = moves;
-	c->waits = waits;
-	report(w, ctx, 0);
-	watch(w, ctx);
-}
-
 /* --- moves ----------------------------------------------------------------------------------- */
 
 void tw_figures_worker_begins(struct worker *w, struct tw_context *ctx, bool back)
@@ -193,6 +176,34 @@ static void renew(void *actor, struct tw_context *ctx)
 	watch(w, ctx);
 }
 
+/* The cell of its worker that it waits for; UINT32_MAX: none. */
+static uint32_t waits_for(const struct worker *w)
+{
+	struct tw_wait wait;
+
+	return tw_worker_waits(w, &wait) && wait.whom.role == TW_WORKER ? wait.whom.index
+									: UINT32_MAX;
+}
+
+static void timer(void *actor, struct tw_context *ctx, uint32_t which)
+{
+	struct worker *w = actor;
+	struct stage_counts *c = &w->figures->counts;
+	const uint64_t moves = c->work.forwards + c->work.backwards + c->tests;
+	const bool moved = moves != c->moves;
+	const uint32_t waits = moved ? UINT32_MAX : waits_for(w); /* (6) */
+
+	if (which != TW_TIMER_FIGURES)
+		return;
+	c->watched = false;
+	if (!tw_worker_is_member(w) || (!moved && waits == c->waits)) /* (5) */
+		return;
+	c->moves = moves;
+	c->waits = waits;
+	report(w, ctx, 0);
+	watch(w, ctx);
+}
+
 const struct tw_duty tw_figures_worker = {
 	.name = "figures",
 	.bytes = sizeof(struct figures_worker),
@@ -201,4 +212,5 @@ const struct tw_duty tw_figures_worker = {
 	.wanted = tw_plan_is_staged,
 	.message = message,
 	.renew = renew,
+	.timer = timer,
 };

@@ -309,6 +309,16 @@ static void home(void *actor, struct tw_context *ctx, uint32_t shard)
 	count_shard(actor, ctx, shard);
 }
 
+static const char *waits(const void *actor, uint32_t shard)
+{
+	const struct master *m = actor;
+
+	return m->phase != PHASE_COUNT ||
+			       (m->shard[shard].counted && tw_finish_master_has_vector(m, shard))
+		       ? NULL
+		       : "its last parameters";
+}
+
 const struct tw_duty tw_finish_master = {
 	.name = "finish",
 	.bytes = sizeof(struct finish_master),
@@ -316,4 +326,5 @@ const struct tw_duty tw_finish_master = {
 	.open = open_finish,
 	.close = close_finish,
 	.home = home,
+	.waits = waits,
 };
