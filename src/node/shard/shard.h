@@ -596,6 +596,10 @@ void tw_shard_answer_unchanged(struct shard *s, struct tw_context *ctx, uint32_t
 			       uint64_t number);
 /* Say only how far its contributions are closed. */
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
+/* --- shard_sent.c --------------------------------------------------------------------------- */
+
+/* This block, which is decoded, is what it is sent of the version of now. */
+enum tw_status tw_shard_keep_sent(struct shard *s, struct shard_worker *g, struct tw_block *b);
 /* What this worker computed on, if it is remembered; else NULL.  It was sent something. */
 const float *tw_shard_find_sent(const struct shard *s, const struct shard_worker *g,
 				uint64_t version);

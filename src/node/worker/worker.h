@@ -247,6 +247,16 @@ enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell);
 /* A message to the master with what all of a worker's have in its header; NULL: see tw_msg_to. */
 struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enum tw_type type);
 
+/* --- kernel/worker_ledger.c --------------------------------------------------------------- */
+
+/* False: the run is given up. */
+/* These positions of a lease were computed for nothing: they are told when it is done. */
+bool tw_ledger_again(struct worker *w, struct tw_context *ctx, const struct tw_range *r);
+/* A lease is done up to here: told until the master confirms it. */
+bool tw_ledger_done(struct worker *w, struct tw_context *ctx, struct done d);
+/* Leases up to this one are. */
+void tw_ledger_confirmed(struct worker_leases *l, uint64_t upto);
+
 /* --- kernel/worker_waits.c ---------------------------------------------------------------- */
 
 /* What does it wait for?  False: it does not wait. */
@@ -334,9 +344,6 @@ void tw_worker_end_rounds(struct worker *w, struct tw_context *ctx);
 /* Leases of rounds before this one are void, but not the one that is being computed. */
 void tw_worker_void_leases(struct worker *w, uint64_t round);
 void tw_worker_drop_lease(struct worker *w, struct held *h);
-/* These positions of a lease were computed for nothing: they are told when it is done.  False: the
- * run is given up. */
-bool tw_worker_give_again(struct worker *w, struct tw_context *ctx, const struct tw_range *r);
 /* Something came too late, or would have (2). */
 void tw_worker_was_late(struct worker *w);
 /* Leases whose contributions every shard has closed are told, and what came too late of them. */

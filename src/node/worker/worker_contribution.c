@@ -55,7 +55,7 @@ void tw_worker_forget_building(struct worker *w, struct tw_context *ctx)
 	struct worker_building *b = &w->building;
 
 	for (uint32_t k = 0; k < b->ranges; k++)
-		if (!tw_worker_give_again(w, ctx, &b->range[k]))
+		if (!tw_ledger_again(w, ctx, &b->range[k]))
 			return;
 	tw_worker_forget_group(b);
 	tw_block_drop(b->sum);

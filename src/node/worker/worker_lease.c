@@ -85,18 +85,6 @@ static void send_done(struct worker *w, struct tw_context *ctx, const struct don
 	tw_send(ctx, m);
 }
 
-static bool add_done(struct worker *w, struct tw_context *ctx, struct done d)
-{
-	struct worker_leases *l = &w->leases;
-
-	if (!TW_GROW(w->heap, l->done, l->done_room, l->done_count, (size_t)l->done_count + 1)) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for leases");
-		return false;
-	}
-	l->done[l->done_count++] = d;
-	return true;
-}
-
 const uint64_t *tw_worker_round(struct worker *w)
 {
 	const struct held *h = tw_worker_current(w);
@@ -142,25 +130,6 @@ static bool is_done(const struct worker *w, const struct held *h)
 	return (h->over && closed >= begun) || (h->closing && h->closing <= closed);
 }
 
-bool tw_worker_give_again(struct worker *w, struct tw_context *ctx, const struct tw_range *r)
-{
-	struct worker_leases *l = &w->leases;
-
-	for (uint32_t k = 0; k < l->count; k++) {
-		if ((uint32_t)l->held[k].id != r->lease)
-			continue;
-		if (!TW_GROW(w->heap, l->again, l->again_room, l->again_count,
-			     (size_t)l->again_count + 1)) {
-			tw_give_up(ctx, TW_NO_MEMORY, "no memory for leases");
-			return false;
-		}
-		l->again[l->again_count++] =
-			(struct given_back){ l->held[k].id, r->from, r->count };
-		return true;
-	}
-	return true;
-}
-
 void tw_worker_was_late(struct worker *w)
 {
 	if (++w->leases.in_vain < 2 || w->step.state == STEP_COMPUTING || w->building.ranges)
@@ -186,8 +155,7 @@ void tw_worker_closings(struct worker *w, struct tw_context *ctx)
 	w->exchange.landed = false;
 	if (w->exchange.agains) {
 		for (; w->exchange.agains; w->exchange.agains--)
-			if (!tw_worker_give_again(w, ctx,
-						  &w->exchange.again[w->exchange.agains - 1]))
+			if (!tw_ledger_again(w, ctx, &w->exchange.again[w->exchange.agains - 1]))
 				return;
 		tw_worker_was_late(w);
 	}
@@ -196,27 +164,12 @@ void tw_worker_closings(struct worker *w, struct tw_context *ctx)
 
 		if (!is_done(w, &h))
 			l->held[kept++] = h;
-		else if (!add_done(w, ctx, (struct done){ h.id, h.next }))
+		else if (!tw_ledger_done(w, ctx, (struct done){ h.id, h.next }))
 			return;
 	}
 	l->count = kept;
 	for (uint32_t k = told; k < l->done_count; k++)
 		send_done(w, ctx, &l->done[k]);
-}
-
-static void confirm(struct worker_leases *l, uint64_t upto)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t k = 0; k < l->done_count; k++)
-		if (l->done[k].id > upto)
-			l->done[kept++] = l->done[k];
-	l->done_count = kept;
-	kept = 0;
-	for (uint32_t k = 0; k < l->again_count; k++)
-		if (l->again[k].id > upto)
-			l->again[kept++] = l->again[k];
-	l->again_count = kept;
 }
 
 /* --- given -------------------------------------------------------------------------------- */
@@ -314,7 +267,7 @@ void tw_worker_lease(struct worker *w, struct tw_context *ctx, const struct tw_m
 		return;
 	if (m->h.view > w->me.id.generation)
 		tw_worker_reset(w, ctx, m->h.view);
-	confirm(l, b->confirmed);
+	tw_ledger_confirmed(l, b->confirmed);
 	if (b->range.count == 0) {
 		l->dry = true;
 		tw_worker_advance(w, ctx);

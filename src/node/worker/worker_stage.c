@@ -336,15 +336,6 @@ bool tw_stage_is_busy(const struct worker *w)
 	return tw_worker_busy(w) || w->stage->forwards || w->stage->deal.next || w->building.micros;
 }
 
-uint64_t tw_stage_own_closed(const struct worker *w)
-{
-	const struct worker_stage *s = w->stage;
-
-	if (!w->exchange.outs && !w->building.micros)
-		return tw_stage_mark(s->stream, tw_pipe_micro(&s->post, s->backwards));
-	return s->mark[tw_exchange_closed(&w->exchange) % (TW_CREDITS + 1)];
-}
-
 /* Up to here every cell is closed. */
 static uint64_t closed(const struct worker *w)
 {

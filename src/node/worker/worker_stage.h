@@ -159,6 +159,8 @@ struct worker;
 
 /* --- worker_stage_memory.c ---------------------------------------------------------------- */
 
+/* Up to here this cell is closed, as a mark (10). */
+uint64_t tw_stage_own_closed(const struct worker *w);
 void tw_stage_drop_views(struct tw_block **view, uint32_t holders);
 /* A flight has ended, or is void. */
 void tw_stage_land(struct flight *f, uint32_t holders);
@@ -190,8 +192,6 @@ static inline uint64_t tw_stage_mark(uint64_t stream, uint64_t micro)
 {
 	return stream << 40 | micro;
 }
-/* Up to here this cell is closed. */
-uint64_t tw_stage_own_closed(const struct worker *w);
 /* Is anything in flight, or not told yet? */
 bool tw_stage_is_busy(const struct worker *w);
 

@@ -305,3 +305,12 @@ bool tw_stage_look(struct worker *w, struct tw_context *ctx, struct flight *f)
 	}
 	return true;
 }
+
+uint64_t tw_stage_own_closed(const struct worker *w)
+{
+	const struct worker_stage *s = w->stage;
+
+	if (!w->exchange.outs && !w->building.micros)
+		return tw_stage_mark(s->stream, tw_pipe_micro(&s->post, s->backwards));
+	return s->mark[tw_exchange_closed(&w->exchange) % (TW_CREDITS + 1)];
+}
