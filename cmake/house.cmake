@@ -93,7 +93,7 @@ if(TW_TESTS)
 		tw_script(meter_self_test "" bash ${here}/meter.sh)
 		tw_script(digests "" python3 ${here}/digests.py ${CMAKE_BINARY_DIR}/thalweg)
 		# no limit may rise; whoever opens a cycle lowers its limit
-		set(circles --max src/node/master=12 --max src/node/shard=10 --max src/node/worker=2
+		set(circles --max src/node/master=8 --max src/node/shard=10 --max src/node/worker=2
 			--max src/world=8 --max src/spec=11
 			# a duty is in no circle, has one header, and only dispatchers name its table
 			--free src/node/duty --data --doors src/node/duty

@@ -153,3 +153,26 @@ void tw_replica_is_ready(struct master *m, uint32_t slot)
 	m->member[slot].replica.state = REPLICA_READY;
 	m->replicas.ready++;
 }
+
+bool tw_master_adopted_any(const struct master *m)
+{
+	return m->places[SHARD_ADOPTED];
+}
+
+void tw_master_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot)
+{
+	m->member[slot].barred_node = node;
+	m->member[slot].barred_boot = boot;
+	tw_slots_put(&m->members.barred, slot, true);
+}
+
+bool tw_master_is_barred(const struct master *m, uint32_t node, uint32_t boot)
+{
+	const struct tw_slots *barred = &m->members.barred;
+
+	for (uint32_t k = tw_slots_next(barred, 0); k != TW_NO_SLOT;
+	     k = tw_slots_next(barred, k + 1))
+		if (m->member[k].barred_node == node && m->member[k].barred_boot == boot && boot)
+			return true;
+	return false;
+}

@@ -16,10 +16,17 @@ static inline bool tw_server_leaves(const struct master *m, uint32_t server)
 {
 	return m->server[server].state == SERVER_LEAVING;
 }
+/* Is some shard kept as it was when it outlived a master? */
+bool tw_master_adopted_any(const struct master *m);
 /* Is the part of this shard for the cut under way here, or with the store? */
 bool tw_cut_has_part(const struct master *m, uint32_t shard);
 /* Steps and samples that the shards have applied, by their last word: the mean over shards. */
 void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples);
+
+/* Who was removed from this slot, because it was stuck or has lied, is not let in again before it
+ * was started again.  Is this node such a one? */
+void tw_master_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot);
+bool tw_master_is_barred(const struct master *m, uint32_t node, uint32_t boot);
 
 struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cell);
 /* The place that this node has; NULL: none.  And the slot of a place, and which cell it is. */

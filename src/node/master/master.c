@@ -254,7 +254,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		tw_stuck_watch(m, ctx);
 		break;
 	case TIMER_COPY:
-		tw_replicas_bring_again(m, ctx);
+		tw_replicas_bring_again(m);
 		break;
 	case TIMER_HOMELESS:
 		m->waits.counting_homes = false;

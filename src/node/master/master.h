@@ -17,6 +17,8 @@
 
 /* master_phases.c */
 void tw_master_drive(struct master *m, struct tw_context *ctx);
+
+/* master_generation.c */
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
 
 /* master_waiting.c */
@@ -92,8 +94,6 @@ void tw_master_shard_state(struct master *m, struct tw_context *ctx, const struc
 void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 
 /* master_shards.c */
-/* Is some shard kept as it was when it outlived a master? */
-bool tw_master_adopted_any(const struct master *m);
 /* PHASE_GATHER, until every shard is hosted and enough workers are here. */
 void tw_master_gather(struct master *m, struct tw_context *ctx);
 /* PHASE_AGREE, until every shard has confirmed. */
@@ -195,6 +195,9 @@ bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 /* A new generation: nobody holds anything; what was held is dealt again. */
 void tw_deal_forget(struct master *m, struct tw_context *ctx);
 
+/* master_commit.c */
+void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
+
 /* master_rounds.c */
 extern const struct tw_dealer tw_dealer_round;
 enum tw_status tw_round_init(struct master *m);
@@ -219,7 +222,6 @@ static inline uint32_t tw_round_late(const struct master *m)
 	return m->rounds.stripes[STRIPE_BEHIND] - m->rounds.back.members;
 }
 void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
 
 /* master_verdicts.c: where the master judges contributions for all shards (tw_plan_judges);
  * elsewhere these do nothing */
@@ -262,7 +264,7 @@ void tw_replicas_copy_all(struct master *m);
 /* Ask for the replicas that are not there.  True: all are ready. */
 bool tw_replicas_bring(struct master *m, struct tw_context *ctx);
 /* TIMER_COPY: some may have been lost on the way. */
-void tw_replicas_bring_again(struct master *m, struct tw_context *ctx);
+void tw_replicas_bring_again(struct master *m);
 /* Is somebody's copy on its way? */
 bool tw_replicas_asked(const struct master *m);
 /* A shard of a replica was taken. */
@@ -316,7 +318,11 @@ void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum t
 
 /* master_stuck.c */
 /* Members may owe a part of a cut that they did not owe before. */
-void tw_stuck_owes_part(struct master *m);
+static inline void tw_stuck_owes_part(struct master *m)
+{
+	if (m->phase == PHASE_SNAP)
+		m->watch.earliest = 0;
+}
 /* How long one may wait for work of this member: cluster.stuck, or ten times the median of what
  * others took for as many samples, if that is longer.  INT64_MAX: nobody has finished any. */
 int64_t tw_stuck_patience(const struct master *m, uint32_t slot);
@@ -327,16 +333,12 @@ int64_t tw_stuck_allowed(const struct master *m, uint32_t slot);
  */
 void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, struct tw_addr who,
 		    int64_t waited);
-/* Who was removed from this slot is not let in again before it was started again. */
-void tw_stuck_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot);
 /* Set TIMER_STUCK, where somebody may be stuck at all. */
 void tw_stuck_watch(struct master *m, struct tw_context *ctx);
 /* TIMER_STUCK: time in which the master itself stood still does not count. */
 void tw_stuck_awake(struct master *m, struct tw_context *ctx);
 /* TIMER_STUCK: remove members that others have waited for too long. */
 void tw_stuck_check(struct master *m, struct tw_context *ctx);
-/* Was this node removed for that, and has not been started again since? */
-bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot);
 
 /* --- master_stalled.c ----------------------------------------------------------------------- */
 

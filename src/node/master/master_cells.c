@@ -205,7 +205,7 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	}
 	if (c && m->member[slot].live)
 		tw_master_remove(m, ctx, slot, TW_GONE);
-	if (tw_stuck_barred(m, msg->from.node, msg->b.hello.boot)) {
+	if (tw_master_is_barred(m, msg->from.node, msg->b.hello.boot)) {
 		tw_master_refuse_node(ctx, msg->from.node, msg->h.incarnation, TW_REFUSED_STUCK);
 		return;
 	}
@@ -308,7 +308,7 @@ void tw_cells_accused(struct master *m, struct tw_context *ctx, const struct tw_
 	c = tw_cell_at(m, slot, liar);
 	tw_say(ctx, TW_WARNING, "worker %u.%u is removed: it said to worker %u.%u what cannot be",
 	       slot, liar, slot, tw_cell_number(m, by));
-	tw_stuck_bar(m, slot, c->node, c->boot);
+	tw_master_bar(m, slot, c->node, c->boot);
 	tw_master_expel(m, ctx, slot, c->node, TW_REFUSED_LIES);
 }
 

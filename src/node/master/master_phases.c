@@ -9,12 +9,6 @@
  *      generation, a checkpoint is made, the run ends, or it goes on. */
 #include "node/master/master.h"
 
-uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx)
-{
-	tw_verdicts_reset(m);
-	return m->restart.generation = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
-}
-
 static void begin(struct master *m, struct tw_context *ctx)
 {
 	const int64_t left = m->plan->ends.time - tw_now(ctx);

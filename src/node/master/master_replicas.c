@@ -162,14 +162,10 @@ static void ask_no_more(struct master *m)
 			m->member[k].replica.state = REPLICA_NONE;
 }
 
-void tw_replicas_bring_again(struct master *m, struct tw_context *ctx)
+void tw_replicas_bring_again(struct master *m)
 {
-	if (tw_replicas_ready(m))
-		return;
-	ask_no_more(m);
-	if ((m->phase == PHASE_RUN && !m->rounds.open) || m->phase == PHASE_GATHER ||
-	    m->phase == PHASE_DRAIN)
-		tw_master_drive(m, ctx);
+	if (!tw_replicas_ready(m))
+		ask_no_more(m);
 }
 
 void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

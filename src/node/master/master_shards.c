@@ -61,11 +61,6 @@ static void roll_back(struct master *m, struct tw_context *ctx)
 		       "there is no checkpoint yet: the cluster restarts from the initial weights");
 }
 
-bool tw_master_adopted_any(const struct master *m)
-{
-	return m->places[SHARD_ADOPTED];
-}
-
 /* A COMMIT may have reached some shards only: those that have it say what was in it.  One that
  * reached nobody is known to us, if we sent it. */
 static void complete_round(struct master *m, struct tw_context *ctx)

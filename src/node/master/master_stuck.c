@@ -42,12 +42,6 @@ int64_t tw_stuck_patience(const struct master *m, uint32_t slot)
 				m->plan->crew.stuck);
 }
 
-void tw_stuck_owes_part(struct master *m)
-{
-	if (m->phase == PHASE_SNAP)
-		m->watch.earliest = 0;
-}
-
 /* Since when others wait for this member; INT64_MAX: nobody does. */
 static int64_t waited_since(const struct master *m, uint32_t slot)
 {
@@ -73,13 +67,6 @@ int64_t tw_stuck_allowed(const struct master *m, uint32_t slot)
 	return tw_eval_master_has_chunk(m, slot) && score > work ? score : work;
 }
 
-void tw_stuck_bar(struct master *m, uint32_t slot, uint32_t node, uint32_t boot)
-{
-	m->member[slot].barred_node = node;
-	m->member[slot].barred_boot = boot;
-	tw_slots_put(&m->members.barred, slot, true);
-}
-
 void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, struct tw_addr who,
 		    int64_t waited)
 {
@@ -93,7 +80,7 @@ void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, str
 	       "worker %u%s is removed: it answers, but has made no progress for %.3g s while "
 	       "others waited for it (cluster.stuck is %.3g s)",
 	       slot, cell, (double)waited / 1e9, (double)m->plan->crew.stuck / 1e9);
-	tw_stuck_bar(m, slot, who.node, staged ? tw_cell_at(m, slot, who.index)->boot : e->boot);
+	tw_master_bar(m, slot, who.node, staged ? tw_cell_at(m, slot, who.index)->boot : e->boot);
 	tw_master_expel(m, ctx, slot, who.node, TW_REFUSED_STUCK);
 }
 
@@ -171,15 +158,4 @@ void tw_stuck_check(struct master *m, struct tw_context *ctx)
 
 	if (anybody_waits(m) && (m->watch.phase != m->phase || now >= m->watch.earliest))
 		look(m, ctx, now);
-}
-
-bool tw_stuck_barred(const struct master *m, uint32_t node, uint32_t boot)
-{
-	const struct tw_slots *barred = &m->members.barred;
-
-	for (uint32_t k = tw_slots_next(barred, 0); k != TW_NO_SLOT;
-	     k = tw_slots_next(barred, k + 1))
-		if (m->member[k].barred_node == node && m->member[k].barred_boot == boot && boot)
-			return true;
-	return false;
 }

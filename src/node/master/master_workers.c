@@ -420,7 +420,7 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	}
 	if (slot != UINT32_MAX) /* the same machine, without its memory */
 		tw_master_remove(m, ctx, slot, TW_GONE);
-	if (tw_stuck_barred(m, msg->from.node, msg->b.hello.boot)) {
+	if (tw_master_is_barred(m, msg->from.node, msg->b.hello.boot)) {
 		refuse(ctx, msg, TW_REFUSED_STUCK);
 		return;
 	}
