@@ -291,11 +291,12 @@ static struct tw_compute *take_cancelled(struct cell *c)
 void tw_threads_settle(struct hand *me, struct cell *c)
 {
 	const struct tw_gateway *g = me->world->options.gateway;
+	const bool desk = me->world->cluster->desk;
 	struct tw_compute *gone;
 
 	deliver_mail(me, c);
 	while (!atomic_load(&me->world->over) &&
-	       ((gone = tw_threads_withdraw(c)) || (gone = take_cancelled(c)))) {
+	       ((desk && (gone = tw_threads_withdraw(c))) || (gone = take_cancelled(c)))) {
 		gone->status = TW_CANCELLED;
 		me->events++;
 		c->seat->class->computed(c->actor, &c->door.ctx, gone);
@@ -305,7 +306,8 @@ void tw_threads_settle(struct hand *me, struct cell *c)
 	if (me->gone && g)
 		g->gone(g->arg, c->seat->addr);
 	me->gone = false;
-	tw_threads_offer(c);
+	if (desk)
+		tw_threads_offer(c);
 	share_payload(me);
 }
 

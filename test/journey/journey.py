@@ -36,7 +36,7 @@ PAGE = os.path.join(ROOT, "docs", "ARCHITECTURE.md")
 BEGIN, END = "<!-- journey.py -->\n", "<!-- end of journey.py -->\n"
 # changes of file; whoever makes it shorter lowers this.  Two of them lead to well_formed.c and back: a
 # message is checked before it changes anything.
-MOST = 24
+MOST = 23
 JOB = """
 model: {quadratic: {dimension: 64}}
 data: {source: none, samples: 64, batch: 1}
