@@ -461,8 +461,9 @@ static void read_some(struct conn *c)
 {
 	size_t got = 0;
 	const uint64_t fetched = tw_reader_fetched(c->reader);
-	const enum tw_flow flow = tw_reader_run(c->reader, c->stream, TURN_BYTES, &got);
 	struct tw_tcp *t = c->t;
+	const size_t most = t->o.peers ? PIECE_BYTES : TURN_BYTES;
+	const enum tw_flow flow = tw_reader_run(c->reader, c->stream, most, &got);
 
 	if (c->state == CONN_OPEN && tw_reader_fetched(c->reader) != fetched)
 		say_fetched(c);

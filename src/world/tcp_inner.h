@@ -31,6 +31,7 @@
 #define ASKING_MOST   512              /* connections that only ask */
 #define SILENT_MOST   1024             /* connections of nodes that were given up for silence */
 #define TURN_BYTES    (1u << 20)       /* of one connection before the next has its turn */
+#define PIECE_BYTES   (256u << 10)     /* ... where replicas pass on the pieces that they read */
 #define TELL_BYTES    (64u << 10)      /* sent before the master hears of it */
 #define SAYS_MOST     (UINT64_C(1) << 56) /* bytes that nobody has sent */
 #define QUEUE_MOST    4096 /* messages that wait for a peer before we stop reading it */
