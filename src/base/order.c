@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.c - the order of samples where they are divided into subsets. */
+/* order.c - the order of samples where they are divided into subsets, or permuted by blocks. */
 #include "base/order.h"
 
 /* `total` in `count` parts, the first ones longer by one: where part k begins. */
@@ -83,14 +83,34 @@ struct tw_order tw_order_make(uint64_t seed, uint64_t samples)
 				  .samples = samples };
 }
 
+/* Place i of the permutation of [0, size) with this key.  Keys count from 0 upwards, and those of
+ * blocks downwards from the largest number: the two never meet. */
+static uint64_t permuted(const struct tw_order *o, uint64_t key, uint64_t size, uint64_t i)
+{
+	const uint64_t most = o->block ? o->samples / o->block + 1 : 0; /* blocks of an epoch */
+	uint64_t full, k;
+
+	if (!o->block)
+		return tw_rng_permute(&o->shuffle, key, size, i);
+	full = size / o->block;
+	k = i / o->block < full ? tw_rng_permute(&o->shuffle, key, full, i / o->block) : full;
+	return k * o->block + tw_rng_permute(&o->shuffle, ~(key * most + k),
+					     k < full ? o->block : size % o->block, i % o->block);
+}
+
+uint64_t tw_order_sample_of_block(const struct tw_order *o, uint64_t position)
+{
+	return permuted(o, position / o->samples, o->samples, position % o->samples);
+}
+
 /* Nobody deals a vacant place; whoever is given one all the same reads a sample of its own. */
 static uint64_t own_sample(const struct tw_order *o, const struct tw_cell *c, uint64_t position)
 {
 	const struct tw_subsets *s = &o->subsets;
 	const uint64_t has = tw_subsets_own(s, c->subset, o->own);
 
-	return tw_rng_permute(&o->shuffle, position / s->samples * s->count + c->subset, has,
-			      (c->first + (position - c->from)) % has);
+	return permuted(o, position / s->samples * s->count + c->subset, has,
+			(c->first + (position - c->from)) % has);
 }
 
 uint64_t tw_order_sample_divided(const struct tw_order *o, uint64_t position)
@@ -102,10 +122,9 @@ uint64_t tw_order_sample_divided(const struct tw_order *o, uint64_t position)
 	if (s->own)
 		return own_sample(o, &c, position);
 
-	const uint64_t at =
-		tw_subsets_start(s, c.subset) +
-		tw_rng_permute(&o->shuffle, epoch * s->count + c.subset,
-			       tw_subsets_size(s, c.subset), c.first + (position - c.from));
+	const uint64_t at = tw_subsets_start(s, c.subset) + permuted(o, epoch * s->count + c.subset,
+								     tw_subsets_size(s, c.subset),
+								     c.first + (position - c.from));
 
 	/* no epoch has this number */
 	return o->blocks ? at : tw_rng_permute(&o->shuffle, UINT64_MAX, s->samples, at);

@@ -9,6 +9,11 @@
  * is left, again in equal parts.  So every beginning of the row of epochs has almost as much of one
  * subset as of another.
  *
+ * With a `block`, a permutation of many samples is one of their blocks, which are ranges of `block`
+ * samples as they are stored, and then one within each block.  So whoever reads a part of the
+ * places in a row reads a few ranges.  Samples behind the last full block are a shorter one, which
+ * is the last of every epoch: so places of one block begin at multiples of `block`.
+ *
  * Subsets that are *own* are of nobody else's samples: each has room for a part of the places, and
  * whoever has the slot has so many samples, numbered from 0, or fewer.  Places behind its last
  * sample are vacant in every epoch. */
@@ -36,8 +41,9 @@ struct tw_order {
 	struct tw_rng shuffle;
 	uint64_t samples;
 	struct tw_subsets subsets;
-	bool blocks;  /* a subset is a range of the data as it was read, not drawn at random */
-	uint64_t own; /* subsets.own: samples of who computes here; 0: all that there is room for */
+	uint64_t block; /* samples of a block; 0: there are none.  Not with drawn subsets */
+	bool blocks;    /* a subset is a range of the data as it was read, not drawn at random */
+	uint64_t own;   /* subsets.own: samples of who computes here; 0: all there is room for */
 };
 
 /* Samples of subset k, and how many samples the subsets before it have. */
@@ -50,13 +56,16 @@ struct tw_cell tw_subsets_cell(const struct tw_subsets *s, uint64_t position);
 /* The first cell of subset k that ends after this position. */
 struct tw_cell tw_subsets_next(const struct tw_subsets *s, uint32_t k, uint64_t position);
 
-/* Not divided. */
+/* Not divided, without blocks. */
 struct tw_order tw_order_make(uint64_t seed, uint64_t samples);
 uint64_t tw_order_sample_divided(const struct tw_order *o, uint64_t position);
+uint64_t tw_order_sample_of_block(const struct tw_order *o, uint64_t position);
 static inline uint64_t tw_order_sample(const struct tw_order *o, uint64_t position)
 {
 	if (o->subsets.count)
 		return tw_order_sample_divided(o, position);
+	if (o->block)
+		return tw_order_sample_of_block(o, position);
 	return tw_rng_permute(&o->shuffle, position / o->samples, o->samples,
 			      position % o->samples);
 }

@@ -46,7 +46,8 @@ struct tw_dealing {
 	uint32_t accumulate;   /* batches per step's gradient, summed in order */
 	uint64_t positions;    /* deal [0, positions) */
 	struct tw_subsets subsets; /* one for each slot; count 0: everybody gets everything */
-	uint64_t own; /* subsets.own: samples of a worker here; 0: as many as there is room for */
+	uint64_t own;   /* subsets.own: samples of a worker here; 0: as many as there is room for */
+	uint64_t block; /* positions of a block (base/order.h); 0: there are none */
 	uint32_t warm_workers; /* number of workers that train alone ... */
 	uint64_t warm_until;   /* ... until so many positions are dealt; 0: no warm start */
 	bool warm_gradual;     /* one after the other joins them, as that many are done */

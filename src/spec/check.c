@@ -331,6 +331,14 @@ static enum tw_status check_samples(const struct tw_job *job, struct tw_error *w
 				     "%llu of one worker's subset; use less, fewer workers, or "
 				     "leave this out",
 				     all, (unsigned long long)(d->samples / n));
+	if (d->shuffle_block > d->samples / (tw_job_divides(job) ? n : 1))
+		return tw_job_refuse(
+			job, why, "data.shuffle.block",
+			"a block of %llu samples is larger than %s, which has %llu; "
+			"use less, or 0 to permute all samples together",
+			(unsigned long long)d->shuffle_block,
+			tw_job_divides(job) ? "one worker's subset" : "an epoch",
+			(unsigned long long)(d->samples / (tw_job_divides(job) ? n : 1)));
 	if (batch > d->samples)
 		return tw_job_refuse(job, why, field,
 				     "a batch of %llu samples per worker is larger than an epoch, "

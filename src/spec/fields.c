@@ -76,6 +76,10 @@ const struct tw_option tw_data_rows[] = {
 			 "which samples a worker gets: any of them; only its own subset, the same "
 			 "in every epoch and drawn at random (partition); or only its own range "
 			 "of the data in the order in which they are stored (blocks)"),
+	TW_OPTION_AS(D, shuffle_block, "shuffle.block", TW_U64, "0", "samples", 0, 1e15,
+		     "an epoch permutes blocks of so many samples that are stored one after the "
+		     "other, then the samples within each block; 0: all samples together",
+		     .example = "1024"),
 	TW_OPTION_CHOICE(D, placement, "placement", "everywhere", placements,
 			 "where samples are: every worker has all of them, or each caller of a "
 			 "session has samples of its own, which are dealt only to it (own)"),

@@ -59,6 +59,7 @@ struct tw_job_data {
 	uint32_t accumulate;
 	uint32_t deal;                /* enum tw_deal_kind */
 	uint32_t placement;           /* enum tw_placement_kind */
+	uint64_t shuffle_block;       /* 0: all samples are permuted together */
 	const struct tw_source *from; /* NULL: source none, the model makes its samples up */
 	const void *options;          /* the source's own */
 	struct tw_data_options set;   /* what all data sets have */
@@ -324,7 +325,7 @@ static inline bool tw_job_divides(const struct tw_job *job)
 {
 	return job->data.deal != TW_DEAL_SHUFFLED || job->data.placement == TW_PLACEMENT_OWN;
 }
-/* Tell an engine that was just opened which samples are whose. */
+/* Tell an engine that was just opened which samples are whose, and which are shuffled together. */
 void tw_job_divide(const struct tw_job *job, struct tw_engine *e);
 /* The largest batch of one worker, while all are there. */
 uint32_t tw_job_batch(const struct tw_job *job);

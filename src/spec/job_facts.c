@@ -32,6 +32,8 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		{ "scored", external || (job->loss.op && tw_loss_of(job->loss.op)->judges) },
 		{ "data-set", job->data.from },
 		{ "divides", job->data.deal != TW_DEAL_SHUFFLED },
+		{ "drawn-subsets", job->data.deal == TW_DEAL_PARTITION },
+		{ "by-blocks", job->data.shuffle_block },
 		{ "owns", job->data.placement == TW_PLACEMENT_OWN }, /* callers have samples */
 		{ "counts-updates", job->train.updates },
 		{ "keeps-best", job->train.keep == TW_KEEP_BEST },

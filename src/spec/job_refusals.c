@@ -15,6 +15,9 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	{ "owns divides", "data.deal", "data.placement",
 	  "with placement: own every caller has its own samples, and others cannot have them; "
 	  "leave this out, or use placement: everywhere" },
+	{ "by-blocks drawn-subsets", "data.shuffle.block", "data.deal",
+	  "samples of a drawn subset are not stored one after the other; use deal: blocks or "
+	  "shuffled, or leave this out" },
 	{ "partial-weights !weights-file", "model.partial", NULL,
 	  "says what is taken of a file of weights, and there is none; give model.weights, or "
 	  "leave "

@@ -327,6 +327,7 @@ void tw_job_divide(const struct tw_job *job, struct tw_engine *e)
 {
 	e->order.subsets = subsets_of(job, e->samples);
 	e->order.blocks = job->data.deal == TW_DEAL_BLOCKS;
+	e->order.block = job->data.shuffle_block;
 }
 
 static void copy_values(struct tw_job *job)
@@ -339,6 +340,7 @@ static void copy_values(struct tw_job *job)
 	p->dealing.batch = job->data.batch;
 	p->dealing.global_batch = job->data.global_batch;
 	p->dealing.accumulate = job->data.accumulate;
+	p->dealing.block = job->data.shuffle_block;
 	p->ends.loss = job->train.until_loss;
 	p->ends.accuracy = job->train.until_accuracy;
 	p->keeping = (struct tw_keeping){ .best = job->train.keep == TW_KEEP_BEST,

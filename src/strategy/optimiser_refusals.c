@@ -13,6 +13,7 @@ const struct tw_refusal_row tw_idle_optimiser[] = {
 	{ "optimises", "data.accumulate", NULL,
 	  IDLE("workers compute portions; use optimiser.portion") },
 	{ "optimises", "data.deal", NULL, IDLE("any worker may compute any portion") },
+	{ "optimises", "data.shuffle.", NULL, IDLE("it takes all samples of a portion at once") },
 	{ "optimises", "data.placement", NULL, IDLE("any worker may compute any portion") },
 	{ "optimises", "train.steps", NULL,
 	  IDLE("an optimiser counts evaluations; use optimiser.evaluations") },

@@ -184,6 +184,117 @@ static void without_subsets_it_is_the_permutation(void **state)
 				 tw_rng_permute(&rng, p / 123, 123, p % 123));
 }
 
+/* One row of an epoch in blocks: the places of one block, which are `length` of the order's. */
+static void check_block(const struct tw_order *o, uint64_t from, uint64_t length, bool *seen)
+{
+	const uint64_t block = tw_order_sample(o, from) / o->block;
+
+	for (uint64_t p = from; p < from + length; p++) {
+		const uint64_t i = tw_order_sample(o, p);
+
+		assert_true(i < o->samples && !seen[i]);
+		assert_int_equal(i / o->block, block);
+		seen[i] = true;
+	}
+}
+
+/* Every sample once in an epoch; the samples of a block stand together, and the short one last. */
+static void check_blocks(const struct tw_order *o)
+{
+	const uint64_t n = o->samples, rest = n % o->block;
+
+	for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+		bool seen[MOST] = { false };
+
+		for (uint64_t at = 0; at < n - rest; at += o->block)
+			check_block(o, epoch * n + at, o->block, seen);
+		if (rest)
+			check_block(o, (epoch + 1) * n - rest, rest, seen);
+		for (uint64_t i = 0; i < n; i++)
+			assert_true(seen[i]);
+	}
+}
+
+static void blocks_stay_together(void **state)
+{
+	struct tw_order o;
+
+	(void)state;
+	for (uint64_t n = 1; n <= 40; n++)
+		for (uint64_t block = 1; block <= n; block++) {
+			o = tw_order_make(n, n);
+			o.block = block;
+			check_blocks(&o);
+		}
+	o = tw_order_make(1, 599);
+	o.block = 64;
+	check_blocks(&o);
+}
+
+/* Of 25 blocks of 16: where they stand, and the samples within them, are drawn for each epoch, for
+ * each block and by the seed. */
+static void blocks_are_drawn(void **state)
+{
+	struct tw_order o = tw_order_make(1, 400), other = tw_order_make(2, 400);
+	unsigned block[3] = { 0 }, within[4] = { 0 }, moved = 0;
+
+	(void)state;
+	o.block = other.block = 16;
+	for (uint64_t p = 0; p < 400; p++) {
+		const uint64_t i = tw_order_sample(&o, p);
+
+		block[0] += i / 16 == p / 16;
+		block[1] += i / 16 == tw_order_sample(&o, p + 400) / 16;
+		block[2] += i / 16 == tw_order_sample(&other, p) / 16;
+		within[0] += i % 16 == p % 16;
+		within[1] += i % 16 == tw_order_sample(&o, p + 400) % 16;
+		within[2] += i % 16 == tw_order_sample(&other, p) % 16;
+		within[3] += i % 16 == tw_order_sample(&o, (p + 16) % 400) % 16;
+		moved += i != tw_order_sample(&o, p + 400);
+	}
+	for (int k = 0; k < 3; k++)
+		assert_in_range(block[k], 0, 4 * 16); /* 16 are expected */
+	for (int k = 0; k < 4; k++)
+		assert_in_range(within[k], 5, 60); /* 25 are expected */
+	assert_true(moved > 380);
+}
+
+/* Ranges of the data, and samples of one's own, may be permuted by blocks, too. */
+static void subsets_have_blocks_of_their_own(void **state)
+{
+	struct tw_order o = tw_order_make(5, 103);
+
+	(void)state;
+	o.blocks = true;
+	o.block = 8;
+	o.subsets = (struct tw_subsets){ 103, 8, 3 };
+	check_samples(&o);
+	for (uint64_t p = 0; p < EPOCHS * UINT64_C(103); p++) {
+		const struct tw_cell c = tw_subsets_cell(&o.subsets, p);
+		const uint64_t first = tw_subsets_start(&o.subsets, c.subset);
+
+		/* a cell has as many places as a block, and begins with one */
+		assert_int_equal((tw_order_sample(&o, p) - first) / 8,
+				 (tw_order_sample(&o, c.from) - first) / 8);
+	}
+	o.blocks = false;
+	o.own = 30;
+	o.subsets.own = true;
+	for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+		unsigned times[3][30] = { 0 };
+
+		for (uint64_t p = epoch * 103; p < (epoch + 1) * 103; p++) {
+			const struct tw_cell c = tw_subsets_cell(&o.subsets, p);
+
+			if (c.first + (p - c.from) < 30)
+				times[c.subset][tw_order_sample(&o, p)]++;
+		}
+		for (int k = 0; k < 3; k++)
+			for (int i = 0; i < 30; i++)
+				assert_int_equal(times[k][i], 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +302,9 @@ int main(void)
 		cmocka_unit_test(each_subset_keeps_its_samples),
 		cmocka_unit_test(drawn_subsets_are_spread),
 		cmocka_unit_test(own_samples_are_numbered_by_their_owner),
+		cmocka_unit_test(blocks_stay_together),
+		cmocka_unit_test(blocks_are_drawn),
+		cmocka_unit_test(subsets_have_blocks_of_their_own),
 		cmocka_unit_test(without_subsets_it_is_the_permutation),
 	};
 

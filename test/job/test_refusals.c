@@ -539,6 +539,39 @@ static const struct refused cases[] = {
 	  0,
 	  SIM,
 	  { "job.yaml:4: train.warm.for:", "only 0.5 epochs of samples of their own" } },
+	/* blocks */
+	{ "data: {samples: 100, batch: 1, shuffle: {block: 101}}\nmodel: {quadratic: {dimension: "
+	  "20}}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:1: data.shuffle.block: a block of 101 samples is larger than an epoch, which "
+	    "has 100",
+	    "use less, or 0" } },
+	{ "data: {samples: 100, batch: 1, deal: blocks, shuffle: {block: 26}}\n"
+	  "model: {quadratic: {dimension: 20}}\ncluster: {workers: 4}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:1: data.shuffle.block: a block of 26 samples is larger than one worker's "
+	    "subset, which has 25" } },
+	{ "data: {samples: 100, batch: 1, deal: partition, shuffle: {block: 5}}\n"
+	  "model: {quadratic: {dimension: 20}}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:1: data.shuffle.block: samples of a drawn subset", "use deal: blocks" } },
+	{ "data: {samples: 100, batch: 1, shuffle: {block: -1}}\nmodel: {quadratic: {dimension: "
+	  "20}}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:1: data.shuffle.block: needs a whole number from 0" } },
+	{ "data: {samples: 100, batch: 1, shuffle: true}\nmodel: {quadratic: {dimension: 20}}\n",
+	  0,
+	  0,
+	  SIM,
+	  { "job.yaml:1: data.shuffle: needs a mapping of fields" } },
 	{ SMALL "train: {seed: \"1\\0\"}\n",
 	  0,
 	  0,

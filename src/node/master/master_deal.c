@@ -30,12 +30,34 @@ void tw_deal_release(struct master *m)
 	tw_spans_release(&m->dealing.taken);
 }
 
+/* Positions between two pushes. */
+static uint64_t unit_of(const struct master *m, uint32_t slot)
+{
+	return (uint64_t)tw_deal_batch(m, slot) * m->plan->dealing.accumulate *
+	       tw_speed_period(m, slot);
+}
+
+/* A range that crosses into a block which it would not finish ends before that block, so that few
+ * workers read the same one: unless the period before the border would be cut short. */
+static void end_with_block(const struct master *m, uint32_t slot, struct tw_span *r)
+{
+	const uint64_t block = m->plan->dealing.block, unit = unit_of(m, slot);
+	const uint64_t epoch = r->from - r->from % m->plan->problem.samples;
+	uint64_t border;
+
+	if (!block || m->plan->dealing.subsets.count)
+		return;
+	border = r->to - (r->to - epoch) % block;
+	if (border > r->from && border < r->to && (border - r->from) % unit == 0 &&
+	    r->to != epoch + m->plan->problem.samples)
+		r->to = border;
+}
+
 /* 0: evaluations come first. */
 static uint64_t lease_size(const struct master *m, uint32_t slot)
 {
 	const struct tw_plan *p = m->plan;
-	const uint64_t unit =
-		(uint64_t)tw_deal_batch(m, slot) * p->dealing.accumulate * tw_speed_period(m, slot);
+	const uint64_t unit = unit_of(m, slot);
 	const uint64_t done = tw_spans_total(&m->dealing.taken);
 	const uint64_t left = p->dealing.positions > done ? p->dealing.positions - done : 0;
 	uint64_t units = left / (4 * (uint64_t)(tw_master_live(m) ? tw_master_live(m) : 1) *
@@ -64,6 +86,7 @@ static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 	left = lease_size(m, slot);
 	if (!left || !tw_deal_next_range(m, slot, m->plan->dealing.positions, left, &r))
 		return false;
+	end_with_block(m, slot, &r);
 	do {
 		e->held.next++;
 		if (!tw_deal_open(m, ctx, slot, e->held.next, r.from, r.to))
