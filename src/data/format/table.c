@@ -660,6 +660,7 @@ enum tw_status tw_table_read(const struct tw_table_facts *facts, char *text, siz
 	if (bytes >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2)))
 		return tw_fail(why, TW_BAD_INPUT, "%s: is UTF-16; save it as UTF-8", facts->name);
 	tw_csv_init(&r.csv, facts->name, facts->separator, text, bytes);
+	r.csv.after -= facts->header_is_no_line;
 	if (tw_csv_done(&r.csv))
 		return tw_fail(why, TW_BAD_INPUT, "%s: is empty; rows of numbers are needed",
 			       facts->name);

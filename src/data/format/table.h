@@ -41,6 +41,7 @@ struct tw_table_facts {
 	enum tw_table_use use;
 	char separator;
 	enum tw_header header;
+	bool header_is_no_line;               /* of the file, whose first line is the next row */
 	const struct tw_table_wishes *wishes; /* TRAIN */
 	bool classes; /* the label names a class; else it is a number.  TRAIN: the wishes say it */
 	struct tw_warnings *warnings, *notes;    /* NULL: nobody listens */
