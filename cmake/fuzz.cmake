@@ -31,7 +31,7 @@ function(tw_fuzz_targets)
 	endif()
 	target_compile_options(tw_flags INTERFACE -Wno-unknown-pragmas)
 	add_custom_target(fuzzers)
-	add_library(tw_fuzz STATIC fuzz/fuzz.c test/kit/one_frame.c)
+	add_library(tw_fuzz STATIC fuzz/fuzz.c test/kit/one_frame.c test/kit/pictures.c)
 	target_include_directories(tw_fuzz PUBLIC ${CMAKE_SOURCE_DIR}/test)
 	# the highest rooms that read what strangers wrote: those above them are not compiled
 	target_link_libraries(tw_fuzz PUBLIC tw_checkpoint tw_wire)

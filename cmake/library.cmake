@@ -48,9 +48,9 @@ add_custom_command(OUTPUT ${static}
 add_custom_target(thalweg_static ALL DEPENDS ${static})
 
 # What the static library needs beside itself; the shared one carries it in its own header.
-set(TW_REQUIRES "yaml-0.1 jansson libxxhash zlib openssl")
+set(TW_REQUIRES "yaml-0.1 jansson libxxhash zlib libpng libjpeg openssl")
 set(TW_PRIVATE -ldnnl -lgomp -lm -lpthread)
-set(TW_LINK -lyaml -ljansson -lxxhash -lz -lssl -lcrypto ${TW_PRIVATE})
+set(TW_LINK -lyaml -ljansson -lxxhash -lz -lpng -ljpeg -lssl -lcrypto ${TW_PRIVATE})
 list(JOIN TW_PRIVATE " " TW_PRIVATE)
 # From where thalweg.pc will lie back to the prefix, so that an installed tree may be moved.
 file(RELATIVE_PATH TW_PC_UP /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)

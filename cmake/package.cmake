@@ -14,8 +14,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 # Of Debian 12; test/package.sh compares them with what the program and the library are linked with.
 # The plugins for MPI want theirs only where they are used.
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libdnnl2, libgomp1, libjansson4, libmicrohttpd12, libssl3,
- libxxhash0, libyaml-0-2, zlib1g")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libdnnl2, libgomp1, libjansson4, libjpeg62-turbo,
+ libmicrohttpd12, libpng16-16, libssl3, libxxhash0, libyaml-0-2, zlib1g")
 string(REPLACE "\n" "" CPACK_DEBIAN_PACKAGE_DEPENDS "${CPACK_DEBIAN_PACKAGE_DEPENDS}")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, python3-numpy")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-torch, openmpi-bin | mpich")

@@ -99,7 +99,7 @@ add_custom_command(OUTPUT ${abi_rows}
 
 tw_room(base LIBRARIES PkgConfig::OPENSSL)
 tw_room(vec NEEDS base)
-tw_room(data NEEDS vec base LIBRARIES ZLIB::ZLIB)
+tw_room(data NEEDS vec base LIBRARIES ZLIB::ZLIB PkgConfig::PNG PkgConfig::JPEG)
 tw_room(graph NEEDS vec base LIBRARIES ${DNNL_LIBRARY} OpenMP::OpenMP_C)
 tw_room(model NEEDS graph vec base)
 tw_room(strategy NEEDS vec base)

@@ -15,6 +15,7 @@
 #include "node/checkpoint_part.h"
 #include "wire/frame.h"
 #include "kit/one_frame.h"
+#include "kit/pictures.h"
 #include "run/open_engine.h"
 #include "strategy/codec.h"
 
@@ -238,6 +239,112 @@ static void long_header(struct seed *out)
 	memset(plain, ' ', sizeof plain);
 	memcpy(plain, "\x93NUMPY\2\0\x70\x11\1\0", 12);
 	zip_bytes(plain, sizeof plain, out);
+}
+
+static uint16_t any_value(uint32_t x, uint32_t y, uint32_t c)
+{
+	return (uint16_t)(7 * x + 11 * y + c);
+}
+
+static uint8_t any_byte(uint32_t x, uint32_t y, uint32_t c)
+{
+	return (uint8_t)any_value(x, y, 40 * c);
+}
+
+static void picture(const char *name, const uint8_t *bytes, size_t n)
+{
+	struct seed s = { .n = 0 };
+
+	add(&s, "\1\0\5\6", 4);
+	add(&s, bytes, n);
+	save(&s, "picture", "%s", name);
+}
+
+static void pictures(void)
+{
+	static uint8_t bytes[KIT_PICTURE_MOST];
+	static const uint8_t kinds[][2] = { { 1, 0 }, { 16, 0 }, { 8, 2 }, { 4, 3 }, { 8, 6 } };
+	static const uint8_t palette[48] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+
+	for (unsigned k = 0; k < 2 * sizeof kinds / sizeof kinds[0]; k++) {
+		const bool indexed = kinds[k / 2][1] == 3;
+		const struct kit_png how = { .width = 9,
+					     .height = 7,
+					     .depth = kinds[k / 2][0],
+					     .type = kinds[k / 2][1],
+					     .interlaced = k % 2,
+					     .palette = indexed ? palette : NULL,
+					     .entries = 16,
+					     .transparent = indexed ? "\0\x80" : NULL,
+					     .transparents = 2,
+					     .value = any_value };
+		char name[40];
+
+		snprintf(name, sizeof name, "png-%u-%u-%u", how.type, how.depth, k % 2);
+		picture(name, bytes, kit_png(bytes, &how));
+	}
+	for (unsigned k = 0; k < 4; k++) {
+		const struct kit_jpeg how = { .width = 17,
+					      .height = 9,
+					      .components = k < 2 ? 1 + 2 * (int)k : k + 1,
+					      .progressive = k == 2,
+					      .value = any_byte };
+		char name[40];
+
+		snprintf(name, sizeof name, "jpeg-%u", k);
+		picture(name, bytes, kit_jpeg(bytes, &how));
+	}
+}
+
+static void tars(void)
+{
+	static uint8_t bytes[KIT_PICTURE_MOST], tar[8192];
+	static const uint8_t choices[] = { 128, 128 + 64 + 16, 128 + 64, 128 + 64 + 32 };
+
+	for (unsigned k = 0; k < sizeof choices; k++) {
+		struct seed s = { .n = 0 };
+		const char *record = "18 path=other.png\n";
+		size_t end = 0;
+
+		if (k == 2)
+			end += kit_tar(tar, "x", 'x', record, strlen(record));
+		end += kit_tar(tar + end, "0.png", '0', bytes, kit_plain_png(bytes, 4, 3, 3, 9));
+		end += kit_tar(tar + end, k == 2 ? "other.cls" : "0.cls", '0', "1", 1);
+		if (k == 3)
+			end += kit_tar(tar + end, "1.json", '0', "{}", 2);
+		end += kit_tar_end(tar + end);
+		add_byte(&s, choices[k]);
+		add_byte(&s, 0);
+		add(&s, tar, end);
+		save(&s, "tar", "archive-%u", k);
+	}
+}
+
+static void json_lines(void)
+{
+	static const struct {
+		const char *name;
+		uint8_t choice, how;
+		const char *train, *test;
+	} rows[] = {
+		{ "words", 0, 0, "{\"a\": 1, \"k\": \"x\"}\n{\"k\": \"y\", \"a\": null}\n", "" },
+		{ "objects", 16, 3,
+		  "{\"b\": {\"c\": 2}, \"class\": true, \"late\": 1}\n{\"class\": false}\n",
+		  "{\"class\": true, \"b\": {\"c\": 1e3}, \"late\": 0}\n" },
+		{ "dropped", 64, 8, "{\"list\": [1], \"v\": 0.5, \"a\": {}, \"w\": -1}\n", "" },
+		{ "columns", 32, 16, "{\"a\": 1, \"n\": [], \"b\": {\"c\": 3}, \"y\": 2}\n", "" },
+	};
+
+	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+		struct seed s = { .n = 0 };
+
+		add_byte(&s, rows[k].choice);
+		add_byte(&s, rows[k].how);
+		add_byte(&s, 0);
+		add_piece(&s, rows[k].train, strlen(rows[k].train));
+		add(&s, rows[k].test, strlen(rows[k].test));
+		save(&s, "json_lines", "%s", rows[k].name);
+	}
 }
 
 static void npy(void)
@@ -658,6 +765,9 @@ int main(int argc, char **argv)
 	idx();
 	npy();
 	csv();
+	pictures();
+	tars();
+	json_lines();
 	rows();
 	safetensors();
 	checkpoint();

@@ -151,7 +151,7 @@ page() { # DOC AT-LEAST
 		have "$needs" || able=false
 		case $language in
 		yaml) ! $able || yaml ;;
-		csv) [ -n "$file" ] || fail "a table without file=" ;;
+		csv | json) [ -n "$file" ] || fail "a table without file=" ;;
 		sh) ! $able || bash -e -o pipefail "$block" </dev/null >out 2>&1 || { cat out; fail "does not run"; } ;;
 		python) ! $able || /usr/bin/python3 "$file" </dev/null >out 2>&1 || { cat out; fail "does not run"; } ;;
 		console) ! $able || console ;;

@@ -15,6 +15,9 @@
 #define ALIEN                                                                                      \
 	"is a model of another program, not a job; instead save its weights as safetensors, and "  \
 	"name these in a job: `model: {name: mlp, weights: FILE}`"
+#define IMAGE                                                                                      \
+	"is an image, not a job; put the images of each class into a folder of their own, and "    \
+	"write a job with `data: {source: images, path: FOLDER}`, where FOLDER has these folders"
 #define SCRIPT "is a program, not a job; a job is a YAML file: `thalweg help` shows its sections"
 
 const struct tw_other_file tw_other_files[] = {
@@ -23,14 +26,12 @@ const struct tw_other_file tw_other_files[] = {
 	{ ".arrow", "Arrow is not supported; " TABLE },
 	{ ".xlsx", "spreadsheets are not supported; " TABLE },
 	{ ".xls", "spreadsheets are not supported; " TABLE },
-	{ ".jsonl", "lines of JSON are not supported as data; " TABLE },
 	{ ".npz", "archives of arrays are not supported; instead save each array with numpy.save, "
 		  "and write "
 		  "a job with `data: {source: npy, x: FILE, y: FILE}`" },
-	{ ".png", "single images are not supported; instead save all images as one NPY array, and "
-		  "write a job with `data: {source: npy, x: FILE, y: FILE}`" },
-	{ ".jpg", "single images are not supported; instead save all images as one NPY array, and "
-		  "write a job with `data: {source: npy, x: FILE, y: FILE}`" },
+	{ ".png", IMAGE },
+	{ ".jpg", IMAGE },
+	{ ".jpeg", IMAGE },
 	{ ".safetensors",
 	  "is a model, not a job; `thalweg predict FILE --data FILE` uses it, and a job trains "
 	  "from it: `model: {name: mlp, weights: FILE}`" },

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kit.c - see kit.h. */
 #include "data/kit.h"
+#include "kit/pictures.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -216,4 +218,32 @@ void kit_put_npy_set(void)
 	put("y.npy", bytes,
 	    kit_npy(bytes, "{'descr': '<i8', 'fortran_order': False, 'shape': (12,), }\n", y,
 		    sizeof y));
+}
+
+void kit_put_pictures(void)
+{
+	static uint8_t bytes[KIT_PICTURE_MOST], tar[KIT_PICTURE_MOST];
+	const char *const classes[] = { "cat", "dog" };
+	const int counts[] = { 6, 4 };
+	size_t end = 0;
+
+	mkdir(path_of("pics"), 0700);
+	for (int k = 0; k < 2; k++) {
+		char name[60];
+
+		snprintf(name, sizeof name, "pics/%s", classes[k]);
+		mkdir(path_of(name), 0700);
+		for (int i = 0; i < counts[k]; i++) {
+			const size_t n = kit_plain_png(bytes, 6, 4, 3, (uint8_t)(100 * k + 10 * i));
+
+			snprintf(name, sizeof name, "pics/%s/%d.png", classes[k], i);
+			put(name, bytes, n);
+			snprintf(name, sizeof name, "%s%d.png", classes[k], i);
+			end += kit_tar(tar + end, name, '0', bytes, n);
+			snprintf(name, sizeof name, "%s%d.cls", classes[k], i);
+			end += kit_tar(tar + end, name, '0', k ? "1\n" : "0", 1 + (size_t)k);
+		}
+	}
+	end += kit_tar_end(tar + end);
+	put("pics.tar", tar, end);
 }

@@ -54,5 +54,8 @@ void kit_put_idx_set(void);
 /* The same for csv (train.csv, test.csv: 3 values, class words) and npy (x.npy, y.npy). */
 void kit_put_csv_set(void);
 void kit_put_npy_set(void);
+/* A folder pics/ with two classes of 6 and 4 pictures of 4x6 pixels, and pics.tar, which has them
+ * with their classes. */
+void kit_put_pictures(void);
 
 #endif

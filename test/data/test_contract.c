@@ -26,6 +26,11 @@ static const struct sample {
 	{ "csv", { "file=plain.csv", "task=values", "label=2", "header=no", "test=0.4" } },
 	{ "npy", { "x=x.npy", "y=y.npy" } },
 	{ "npy", { "x=x.npy", "y=x.npy", "normalise=none" } },
+	{ "images", { "path=pics" } },
+	{ "images", { "path=pics", "test_path=pics", "size=7x5", "channels=1" } },
+	{ "tar", { "file=pics.tar", "test=0.3" } },
+	{ "tar", { "file=pics.tar", "test_file=pics.tar", "size=3", "classes=4" } },
+	{ "json-lines", { "file=rows.jsonl", "label=c", "test=0.4" } },
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])
 
@@ -62,7 +67,11 @@ static int setup(void **state)
 	kit_put_csv_set();
 	kit_put_npy_set();
 	put_text("other.csv", "c,id,kind,a,b\n1,x,oak,2,3\n");
+	put_text("rows.jsonl", "{\"a\": 1, \"c\": \"x\"}\n{\"a\": 2.5, \"w\": \"oak\", \"c\": "
+			       "\"y\"}\n{\"c\": \"x\", \"w\": \"fir\"}\n{\"a\": 4, \"c\": "
+			       "\"y\"}\n{\"a\": 5, \"c\": \"x\"}\n");
 	put_mnist();
+	kit_put_pictures();
 	return 0;
 }
 

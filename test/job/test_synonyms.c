@@ -42,6 +42,8 @@ static bool is_choice(const char *ours)
 		return tw_op_find(value) && tw_op_find(value)->traits & TW_OP_LOSS;
 	if (strncmp(ours, "strategy: ", 10) == 0)
 		return tw_preset_find(value) != NULL;
+	if (strncmp(ours, "data.source: ", 13) == 0)
+		return tw_source_find(value) != NULL;
 	return strncmp(ours, "update.rule: ", 13) == 0 && tw_rule_find(value);
 }
 
