@@ -106,7 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	struct tw_rows rows;
 	enum tw_status st;
 
-	tw_fuzz_heap_init(&heap, tw_fuzz_byte(&in), ((size_t)8 << 20) + n * 1040 * 64);
+	tw_fuzz_heap_init(&heap, tw_fuzz_byte(&in),
+			  ((size_t)8 << 20) + n * 1040 * 64 + n * 8320 * 3);
 	file = tw_fuzz_piece(&in);
 	if (choice & 32) {
 		request.file = "-";

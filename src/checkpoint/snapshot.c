@@ -297,8 +297,8 @@ static const struct {
 	{ "\x80\x05", 2, "a pickle of Python", "make a safetensors file of it, " TO_SAFETENSORS },
 	{ "\x89HDF", 4, "an HDF5 file, such as Keras writes", "make a safetensors file of it" },
 	{ "\x93NUMPY", 6, "a NumPy array", "give rows to predict with --data" },
-	{ "\x89PNG", 4, "an image", "give rows to predict with --data, as CSV, NPY or IDX" },
-	{ "\xff\xd8\xff", 3, "an image", "give rows to predict with --data, as CSV, NPY or IDX" },
+	{ "\x89PNG", 4, "an image", "give what to predict with --data" },
+	{ "\xff\xd8\xff", 3, "an image", "give what to predict with --data" },
 	{ "\x1f\x8b", 2, "a gzip file", "unpack it first" },
 };
 

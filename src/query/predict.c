@@ -71,10 +71,10 @@ static enum tw_status check(const struct tw_predict_request *r, struct tw_error 
 	};
 
 	if (!r->data || !*r->data)
-		return tw_fail(
-			why, TW_BAD_INPUT,
-			"predict needs --data FILE: the rows to predict, as CSV, NPY or IDX; "
-			"- is standard input");
+		return tw_fail(why, TW_BAD_INPUT,
+			       "predict needs --data FILE: the rows to predict, as CSV, NPY, IDX "
+			       "or an image; "
+			       "- is standard input");
 	return tw_predictions_check(&to, why);
 }
 

@@ -81,7 +81,7 @@ struct tw_predict_request {
 	struct tw_query_words words;
 	const char *data;        /* the rows; "-": standard input */
 	const char *answers;     /* of NPY and IDX, which have them apart; "" none */
-	const char *data_format; /* "csv", "npy", "idx"; "": as the bytes say */
+	const char *data_format; /* "csv", "npy", "idx", "image"; "": as the bytes say */
 	const char *separator;   /* of CSV rows, as data.separator; "" or NULL: as usual */
 	const char *to;          /* a file; NULL: `out` */
 	FILE *out;

@@ -411,10 +411,10 @@ static const char *target(const char *ours)
 /* Another program's name for a value. */
 static const struct tw_synonym *value_called(const char *word)
 {
-	const char *const fields[] = { "loss", "update.rule", "strategy" };
+	const char *const fields[] = { "loss", "update.rule", "strategy", "data.source" };
 	const struct tw_synonym *s = NULL;
 
-	for (size_t k = 0; !s && k < 3; k++)
+	for (size_t k = 0; !s && k < sizeof fields / sizeof fields[0]; k++)
 		s = tw_synonym_value(fields[k], word);
 	return s;
 }

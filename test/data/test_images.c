@@ -394,6 +394,50 @@ static void incomplete_samples_are_counted(void **state)
 	kit_refuses("tar", SETS("file=parts.tar"), PARTS("parts.tar: has no images"));
 }
 
+static const uint8_t *idx_image;
+
+static uint16_t idx_value(uint32_t x, uint32_t y, uint32_t c)
+{
+	(void)c;
+	return idx_image[4 * y + x];
+}
+
+/* The same images and labels as IDX files are the same set, to the last bit. */
+static void archives_and_idx_files_agree(void **state)
+{
+	struct tw_data *a, *b;
+	uint8_t *images, *labels;
+	size_t n;
+
+	(void)state;
+	kit_put_idx_set();
+	images = kit_get("images", &n);
+	labels = kit_get("labels", &n);
+	assert_int_equal(n, 8 + 12);
+	for (unsigned i = 0; i < 12; i++) {
+		const struct kit_png how = {
+			.width = 4, .height = 5, .depth = 8, .value = idx_value
+		};
+		char name[20], label = (char)('0' + labels[8 + i]);
+
+		idx_image = images + 16 + (size_t)20 * i;
+		snprintf(name, sizeof name, "%06u.png", i);
+		add(name, bytes, kit_png(bytes, &how));
+		snprintf(name, sizeof name, "%06u.cls", i);
+		add(name, &label, 1);
+	}
+	put_tar("idx.tar");
+	a = kit_must_open("idx", SETS("images=images", "labels=labels", "test=0.25"));
+	b = kit_must_open("tar", SETS("file=idx.tar", "test=0.25"));
+	assert_true(tw_sha_same(&a->fingerprint, &b->fingerprint));
+	assert_int_equal(a->train.count, b->train.count);
+	assert_memory_equal(a->train.value, b->train.value, a->train.count * a->features);
+	tw_data_close(a);
+	tw_data_close(b);
+	free(images);
+	free(labels);
+}
+
 /* Names that a header has no room for: ahead of it, as GNU and as POSIX have them. */
 static void long_names_are_read(void **state)
 {
@@ -477,6 +521,7 @@ int main(void)
 		cmocka_unit_test(links_do_not_lead_out),
 		cmocka_unit_test(samples_are_files_of_one_stem),
 		cmocka_unit_test(incomplete_samples_are_counted),
+		cmocka_unit_test(archives_and_idx_files_agree),
 		cmocka_unit_test(long_names_are_read),
 		cmocka_unit_test(damaged_archives_are_refused),
 	};

@@ -4,6 +4,7 @@
 #include "data/kit.h"
 #include "data/format/rows.h"
 #include "base/refusing.h"
+#include "kit/pictures.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -247,7 +248,8 @@ static void tables_that_do_not_fit_are_refused(void **state)
 		"a",
 		false, PARTS("rows.csv:", "UTF-16"));
 	refused(&trees, "PK\3\4....", false, PARTS("rows.csv:", "ZIP", ".xlsx"));
-	refused(&trees, "PAR1....", false, PARTS("rows.csv:", "Parquet", "CSV, NPY or IDX"));
+	refused(&trees, "PAR1....", false,
+		PARTS("rows.csv:", "Parquet", "CSV, NPY, IDX or an image"));
 }
 
 static void requests_that_make_no_sense_are_refused(void **state)
@@ -258,7 +260,7 @@ static void requests_that_make_no_sense_are_refused(void **state)
 
 	put_text("rows.csv", "a,b,c\n1,2,3\n");
 	q.format = "parquet";
-	no(&trees, &q, PARTS("'parquet'", "csv, npy and idx"));
+	no(&trees, &q, PARTS("'parquet'", "csv, npy, idx and image"));
 	q.format = "npy";
 	no(&trees, &q, PARTS("rows.csv", "NPY"));
 	q.format = NULL;
@@ -534,6 +536,57 @@ static void every_allocation_may_fail(void **state)
 		}
 }
 
+static uint16_t shade(uint32_t x, uint32_t y, uint32_t c)
+{
+	return (uint16_t)((31 * x + 57 * y + 91 * c) & 255);
+}
+
+/* An image is what the source of images makes of it, for a model of either number of channels. */
+static void an_image_is_cut_as_in_training(void **state)
+{
+	static uint8_t bytes[KIT_PICTURE_MOST];
+	const struct kit_png how = {
+		.width = 17, .height = 11, .depth = 8, .type = 2, .value = shade
+	};
+	const size_t n = kit_png(bytes, &how);
+	struct tw_rows_request q = at("one.png");
+
+	(void)state;
+	mkdir(path_of("pics"), 0700);
+	mkdir(path_of("pics/a"), 0700);
+	mkdir(path_of("pics/b"), 0700);
+	put("pics/a/0.png", bytes, n);
+	put("pics/b/0.png", bytes, n);
+	put("one.png", bytes, n);
+	for (uint32_t channels = 1; channels <= 3; channels += 2) {
+		struct tw_rows_facts f = images;
+		struct tw_data *d = kit_must_open(
+			"images", channels == 1
+					  ? SETS("path=pics", "size=4x6", "test=0", "channels=1")
+					  : SETS("path=pics", "size=4x6", "test=0"));
+		struct tw_rows r;
+
+		memcpy(f.shape, d->shape, sizeof f.shape);
+		r = must(&f, &q);
+		assert_int_equal(r.count, 1);
+		assert_int_equal(r.answers, 0);
+		assert_int_equal(r.data->kind, TW_VALUE_U8);
+		assert_int_equal(r.data->features, 24 * channels);
+		assert_memory_equal(r.data->test.value, d->train.value, d->features);
+		tw_data_close(r.data);
+		tw_data_close(d);
+	}
+	q.format = "image";
+	no(&trees, &q, PARTS("one.png: is an image", "the model takes 3 values"));
+	q.score = true;
+	no(&images, &q, PARTS("one.png: is one image", "scoring needs NPY or IDX"));
+	q.score = false;
+	put("one.png", bytes, n - 1);
+	no(&images, &q, PARTS("one.png: cannot be read: it ends too early", "a whole PNG or JPEG"));
+	put_text("one.png", "1,2,3\n");
+	no(&images, &q, PARTS("one.png: cannot be read; a whole PNG or JPEG"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -548,6 +601,7 @@ int main(void)
 		cmocka_unit_test(images_are_read),
 		cmocka_unit_test(streams_are_read_to_their_end),
 		cmocka_unit_test(every_allocation_may_fail),
+		cmocka_unit_test(an_image_is_cut_as_in_training),
 	};
 
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

@@ -14,7 +14,7 @@ struct predict_flags {
 	const char *data, *answers, *separator, *to, *job;
 };
 
-static const char *const inputs[] = { "auto", "csv", "npy", "idx", NULL };
+static const char *const inputs[] = { "auto", "csv", "npy", "idx", "image", NULL };
 static const char *const formats[] = { "auto", "csv", "jsonl", "npy", NULL };
 
 static void print(const json_t *r)
@@ -81,7 +81,8 @@ static int predict(const struct tw_call *call)
 
 static const struct tw_flag flags[] = {
 	TW_FLAG(struct predict_flags, data, "data", TW_TEXT, "", "FILE", 0, 0,
-		"the rows: CSV, NPY or IDX, gzipped or not; - is standard input"),
+		"the rows: CSV, NPY or IDX, gzipped or not, or one PNG or JPEG image; - is "
+		"standard input"),
 	TW_FLAG(struct predict_flags, answers, "answers", TW_TEXT, "", "FILE", 0, 0,
 		"file with the labels or values of the NPY or IDX rows, if they are known"),
 	TW_FLAG(struct predict_flags, separator, "separator", TW_TEXT, "", "TEXT", 0, 0,
@@ -113,6 +114,7 @@ static const struct tw_example examples[] = {
 	  "from an exported file, to a file" },
 	{ "head -n 6 new.csv | thalweg predict runs/iris --data - --format jsonl",
 	  "the first five rows from standard input, as JSON lines" },
+	{ "thalweg predict runs/pets --data cat.jpg", "one image" },
 	{ 0 },
 };
 

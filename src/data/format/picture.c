@@ -18,6 +18,11 @@ static const struct tw_picture_format *format_of(const uint8_t *bytes, size_t n)
 	return *f;
 }
 
+bool tw_picture_begins(const uint8_t *bytes, size_t n)
+{
+	return format_of(bytes, n) != NULL;
+}
+
 static uint64_t pixels(const struct tw_picture_look *l)
 {
 	return (uint64_t)l->width * l->height;

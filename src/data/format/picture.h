@@ -56,6 +56,8 @@ struct tw_picture_format {
 };
 extern const struct tw_picture_format tw_picture_png, tw_picture_jpeg;
 
+/* Do these first bytes, at least 8 of a longer file, begin a PNG or JPEG file? */
+bool tw_picture_begins(const uint8_t *bytes, size_t n);
 /* Read the head only. */
 enum tw_picture_status tw_picture_look(const uint8_t *bytes, size_t n, struct tw_picture_look *out,
 				       char said[TW_PICTURE_SAID]);

@@ -5,6 +5,7 @@
 #include "data/input.h"
 #include "data/data_memory.h"
 #include "data/format/npy_set.h"
+#include "data/format/picture.h"
 #include "data/format/table.h"
 
 #include <inttypes.h>
@@ -12,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum format { CSV, NPY, IDX, FORMATS };
-static const char *const format_names[FORMATS] = { "csv", "npy", "idx" };
+enum format { CSV, NPY, IDX, IMAGE, FORMATS };
+static const char *const format_names[FORMATS] = { "csv", "npy", "idx", "image" };
 
 struct reading {
 	const struct tw_rows_facts *facts;
@@ -46,18 +47,20 @@ static enum tw_status format_of(const struct reading *r, struct tw_input *in, co
 		}
 	if (given(asked))
 		return tw_fail(r->why, TW_BAD_INPUT,
-			       "there is no format '%.40s'; csv, npy and idx are accepted", asked);
+			       "there is no format '%.40s'; csv, npy, idx and image are accepted",
+			       asked);
 	st = tw_input_peek(in, b, &n, r->why);
 	if (st != TW_OK)
 		return st;
 	if (n >= 4 && (memcmp(b, "PK\3\4", 4) == 0 || memcmp(b, "PAR1", 4) == 0))
-		return tw_fail(r->why, TW_BAD_INPUT, "%s: is %s; CSV, NPY or IDX is needed",
-			       tw_input_name(in),
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s: is %s; CSV, NPY, IDX or an image is needed", tw_input_name(in),
 			       b[1] == 'K' ? "a ZIP file, such as .xlsx and .npz are"
 					   : "a Parquet file");
-	*out = n >= 6 && memcmp(b, "\x93NUMPY", 6) == 0 ? NPY
-	       : n >= 4 && !b[0] && !b[1]               ? IDX
-							: CSV;
+	*out = tw_picture_begins(b, n)                    ? IMAGE
+	       : n >= 6 && memcmp(b, "\x93NUMPY", 6) == 0 ? NPY
+	       : n >= 4 && !b[0] && !b[1]                 ? IDX
+							  : CSV;
 	return TW_OK;
 }
 
@@ -357,7 +360,7 @@ static enum tw_status read_answers(struct reading *r, struct tw_samples *s)
 
 	if (st == TW_OK)
 		st = format_of(r, in, "", &format);
-	if (st == TW_OK && (format == CSV || (format == IDX && r->facts->targets)))
+	if (st == TW_OK && format != NPY && (format != IDX || r->facts->targets))
 		st = tw_fail(r->why, TW_BAD_INPUT, "%s: is not an NPY%s file; %s are needed",
 			     tw_input_name(in), r->facts->targets ? "" : " or IDX",
 			     r->facts->targets ? "values" : "labels");
@@ -419,6 +422,69 @@ static enum tw_status read_array(struct reading *r, struct tw_input *in, enum fo
 	return given(r->request->answers) ? read_answers(r, &d->test) : no_answers(r, &d->test);
 }
 
+/* --- one image -------------------------------------------------------------------------------- */
+
+/* As sources of images do it: scaled to the model's size, and cut. */
+static enum tw_status fit_image(struct reading *r, const struct tw_picture *p)
+{
+	const uint32_t *shape = r->facts->shape;
+	void *value = NULL;
+	enum tw_status st = tw_data_keep_room(r->d, 1, r->d->features, &value, r->why);
+
+	if (st == TW_OK &&
+	    tw_picture_fit(r->heap, p, shape[0], shape[1], shape[2], value) != TW_PICTURE_GOOD)
+		st = tw_data_keep_no_memory(r->why, r->shown, r->d->features);
+	if (st != TW_OK)
+		return st;
+	r->d->kind = TW_VALUE_U8;
+	r->d->test = (struct tw_samples){ .count = 1, .value = value };
+	return no_answers(r, &r->d->test);
+}
+
+static enum tw_status check_image(struct reading *r)
+{
+	const struct tw_rows_facts *f = r->facts;
+	char wants[48];
+
+	if (f->rank != TW_DATA_RANK || (f->shape[0] != 1 && f->shape[0] != 3))
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s: is an image, but the model takes %s values; images have 1 or 3 "
+			       "channels, height and width",
+			       r->shown, show_shape(f->rank, f->shape, wants));
+	if (r->request->score || given(r->request->answers))
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s: is one image, and no file has its answer; an image can be "
+			       "predicted, and scoring needs NPY or IDX with answers",
+			       r->shown);
+	return TW_OK;
+}
+
+static enum tw_status read_image(struct reading *r, struct tw_input *in)
+{
+	char said[TW_PICTURE_SAID] = "", *bytes = NULL;
+	struct tw_picture p;
+	size_t n = 0;
+	enum tw_status st = check_image(r);
+	enum tw_picture_status got;
+
+	if (st == TW_OK)
+		st = tw_input_all(in, &bytes, &n, r->why);
+	if (st != TW_OK)
+		return st;
+	got = tw_picture_read(r->heap, (const uint8_t *)bytes, n, &p, said);
+	r->heap->put(r->heap, bytes);
+	if (got == TW_PICTURE_NO_MEMORY)
+		return tw_data_keep_no_memory(r->why, r->shown, n);
+	if (got != TW_PICTURE_GOOD)
+		return tw_fail(r->why, TW_BAD_INPUT,
+			       "%s: cannot be read%s%s; a whole PNG or JPEG file of at most 2^26 "
+			       "pixels is needed",
+			       r->shown, said[0] ? ": " : "", said);
+	st = fit_image(r, &p);
+	r->heap->put(r->heap, p.pixel);
+	return st;
+}
+
 /* --- all of them ------------------------------------------------------------------------------ */
 
 /* Pixels divided by 255 before, for a model that knows bytes. */
@@ -476,7 +542,9 @@ static enum tw_status read_file(struct reading *r)
 		st = format_of(r, in, r->request->format, &format);
 	}
 	if (st == TW_OK)
-		st = format == CSV ? read_csv(r, in) : read_array(r, in, format);
+		st = format == CSV     ? read_csv(r, in)
+		     : format == IMAGE ? read_image(r, in)
+				       : read_array(r, in, format);
 	tw_input_close(in);
 	return st;
 }

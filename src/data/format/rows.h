@@ -18,8 +18,9 @@ struct tw_rows_facts {
 
 struct tw_rows_request {
 	struct tw_heap *heap;
-	/* CSV, NPY or IDX, gzipped or not; "-" is standard input.  A pipe or /dev/stdin is read
-	 * to its end, at most the machine's memory. */
+	/* CSV, NPY, IDX, or one PNG or JPEG image, which is cut to the model's size; gzipped or
+	 * not.  "-" is standard input.  A pipe or /dev/stdin is read to its end, at most the
+	 * machine's memory. */
 	const char *file;
 	/* Instead of what `file` contains: CSV without a header, with all columns of the training
 	 * file but the labels', in their order.  `file` is what sentences call it.  NULL: none. */
@@ -28,7 +29,7 @@ struct tw_rows_request {
 	/* File of the labels or values in NPY or IDX, which have them apart; NULL or "": none.
 	 * A CSV file has them as a column. */
 	const char *answers;
-	const char *format; /* "csv", "npy" or "idx"; NULL or "": as the first bytes say */
+	const char *format; /* "csv", "npy", "idx" or "image"; NULL or "": as the first bytes say */
 	/* Of CSV: one character or "tab"; NULL or "": tab for .tsv, else as in training, else a
 	 * comma. */
 	const char *separator;
