@@ -42,6 +42,8 @@ static const char *const kinds[] = {
 	[TW_SCHEDULE_STEP] = "step",
 	[TW_SCHEDULE_COSINE] = "cosine",
 	[TW_SCHEDULE_LINEAR] = "linear",
+	[TW_SCHEDULE_INVERSE_ROOT] = "inverse-root",
+	[TW_SCHEDULE_INVERSE] = "inverse",
 	NULL,
 };
 static const char *const placements[] = {
@@ -253,7 +255,8 @@ const struct tw_option tw_update_rows[] = {
 			.example = "10"),
 	TW_OPTION_CHOICE(U, schedule.kind, "schedule.kind", "constant", kinds,
 			 "how the learning rate changes over the run: epochs count the samples "
-			 "that are applied, not those that are dealt"),
+			 "that are applied, not those that are dealt; inverse-root and inverse: "
+			 "rate / sqrt(t) and rate / t for update t"),
 	TW_OPTION_AS(U, schedule.warmup, "schedule.warmup", TW_F64, "0", "epochs", 0, 1e9,
 		     "linear warm-up of the learning rate; 0: none", .example = "5"),
 	TW_OPTION_AS(U, schedule.warmup_from, "schedule.warmup_from", TW_F64, "0", NULL, 0, 1,
@@ -276,10 +279,9 @@ static const struct tw_option final_rows[] = {
 	TW_OPTION_END
 };
 const struct tw_option *const tw_schedule_rows[] = {
-	[TW_SCHEDULE_CONSTANT] = NULL,
-	[TW_SCHEDULE_STEP] = step_rows,
-	[TW_SCHEDULE_COSINE] = final_rows,
-	[TW_SCHEDULE_LINEAR] = final_rows,
+	[TW_SCHEDULE_CONSTANT] = NULL,     [TW_SCHEDULE_STEP] = step_rows,
+	[TW_SCHEDULE_COSINE] = final_rows, [TW_SCHEDULE_LINEAR] = final_rows,
+	[TW_SCHEDULE_INVERSE_ROOT] = NULL, [TW_SCHEDULE_INVERSE] = NULL,
 };
 
 #define C struct tw_job_cluster
@@ -742,6 +744,8 @@ bool tw_field_may_change(const struct tw_job *job, const char *path)
 		return true;
 	if (tw_job_divides(job) && strcmp(path, "cluster.workers") == 0)
 		return false; /* subsets follow from it */
+	if (tw_schedule_by_update(kind) && strcmp(path, "cluster.workers") == 0)
+		return false; /* so does the number of an update */
 	if (tw_field_is_length(path))
 		/* unless the rate at every moment follows from it */
 		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;

@@ -151,6 +151,12 @@ static enum tw_status complete_staleness(struct tw_job *job, struct tw_error *wh
 	return TW_OK;
 }
 
+/* Positions that go into one update, while all workers are there. */
+static uint64_t of_update(const struct tw_job *job)
+{
+	return of_gradients(job, times(tw_job_collects(job), job->strategy.push));
+}
+
 static enum tw_status complete_limits(struct tw_job *job, struct tw_error *why)
 {
 	struct tw_job_train *t = &job->train;
@@ -216,6 +222,7 @@ static enum tw_status complete_schedule(struct tw_job *job, struct tw_error *why
 		return tw_job_refuse(job, why, "update.schedule.kind",
 				     "a schedule over the whole run needs its length; give "
 				     "train.epochs, steps or updates");
+	s->update = (double)of_update(job) / (double)job->data.samples;
 	job->plan.schedule = *s;
 	return TW_OK;
 }

@@ -122,7 +122,9 @@ enum tw_schedule_kind {
 	TW_SCHEDULE_CONSTANT,
 	TW_SCHEDULE_STEP,
 	TW_SCHEDULE_COSINE,
-	TW_SCHEDULE_LINEAR
+	TW_SCHEDULE_LINEAR,
+	TW_SCHEDULE_INVERSE_ROOT, /* 1 / sqrt(number of the update, from 1) */
+	TW_SCHEDULE_INVERSE,      /* 1 / number of the update */
 };
 struct tw_schedule {
 	uint32_t kind;
@@ -133,8 +135,14 @@ struct tw_schedule {
 	struct tw_f64s at;  /* ... at each of these epochs, ascending */
 	double every;       /* ... or every so many epochs (0: use `at`) */
 	double epochs;      /* cosine, linear: the length of the run */
+	double update;      /* inverse, inverse-root: epochs of an update */
 	double final;       /* cosine, linear: last rate as a factor of the base rate */
 };
+/* Does the rate follow from the number of the update? */
+static inline bool tw_schedule_by_update(uint32_t kind)
+{
+	return kind == TW_SCHEDULE_INVERSE_ROOT || kind == TW_SCHEDULE_INVERSE;
+}
 float tw_schedule_rate(const struct tw_schedule *s, double progress);
 /* The largest rate the schedule ever gives. */
 float tw_schedule_largest(const struct tw_schedule *s);

@@ -38,6 +38,10 @@ static double schedule_shape(const struct tw_schedule *s, double progress)
 		return s->final + (1.0 - s->final) * 0.5 * (1.0 + cos(M_PI * done));
 	case TW_SCHEDULE_LINEAR:
 		return 1.0 + (s->final - 1.0) * done;
+	case TW_SCHEDULE_INVERSE_ROOT:
+		return 1.0 / sqrt(1.0 + progress / s->update);
+	case TW_SCHEDULE_INVERSE:
+		return 1.0 / (1.0 + progress / s->update);
 	default:
 		return 1.0;
 	}

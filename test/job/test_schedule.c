@@ -3,6 +3,7 @@
  * whoever computed the gradient, when, and on which samples.  Whole methods with schedules are in
  * test_serial.c, and workers that step by themselves in test_averaging.c. */
 #include "job/serial.h"
+#include "spec/field.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -203,6 +204,106 @@ static void rates_are_of_what_is_applied(void **state)
 	assert_true(late > 0 && twice > 0); /* both were met */
 }
 
+/* --- by the number of the update ------------------------------------------------------------- */
+
+static double epochs_of_update;
+
+static double by_root(double epoch)
+{
+	return 0.05 / sqrt(1 + epoch / epochs_of_update);
+}
+
+static double by_number(double epoch)
+{
+	return 0.05 / (1 + epoch / epochs_of_update);
+}
+
+/* Each update has its number, from 1 on, whatever goes into one. */
+static void updates_are_numbered(void **state)
+{
+	static const struct {
+		const char *strategy;
+		unsigned samples; /* of an update */
+		uint32_t accumulate;
+	} rows[] = {
+		{ "asgd", 2, 1 },
+		{ "asgd", 6, 3 },
+		{ "{name: softsync, collect: 3}", 6, 1 },
+		{ "ssgd", 10, 1 },
+		{ "{name: backup, extra: 2}", 6, 1 },
+	};
+	static struct books b;
+
+	(void)state;
+	for (size_t k = 0; k < 2 * COUNT(rows); k++) {
+		const unsigned each = rows[k / 2].samples;
+		struct outcome o;
+		char text[1000];
+
+		snprintf(text, sizeof text,
+			 "model: {quadratic: {dimension: 8, noise: 0.1}}\n"
+			 "data: {source: none, samples: 120, batch: 2, accumulate: %u}\n"
+			 "train: {epochs: 4, seed: %zu}\n"
+			 "update: {rate: 0.05, schedule: {kind: %s}}\n"
+			 "cluster: {workers: 5, shards: 2}\nstrategy: %s\n"
+			 "sim: {compute: {law: exponential, mean: 100ms}, latency: 3ms}\n",
+			 rows[k / 2].accumulate, k + 1, k % 2 ? "inverse" : "inverse-root",
+			 rows[k / 2].strategy);
+		epochs_of_update = each / 120.0;
+		books_run(&b, &o, text, k % 2 ? by_number : by_root);
+		assert_true(fabs(b.most - 0.05) < 1e-8);
+		/* the last one: all samples but its own are applied, or were dropped as late */
+		assert_true(b.least < (k < 8 ? 1.03 : 1.5) * (k % 2 ? by_number : by_root)(4) &&
+			    b.least > 0);
+		outcome_close(&o);
+	}
+}
+
+/* With curvature 1 and rate 1 / t the parameters are the mean of the points that the gradients
+ * lead to: a closed form, with one worker or in rounds. */
+static void one_over_t_is_the_running_mean(void **state)
+{
+	enum { DIMENSION = 6, SAMPLES = 60, EPOCHS = 2 };
+
+	(void)state;
+	for (unsigned workers = 1; workers <= 3; workers += 2) {
+		double mean[DIMENSION] = { 0 };
+		float zero[DIMENSION] = { 0 }, g[DIMENSION];
+		const struct tw_piece piece = { zero, 0, DIMENSION };
+		struct outcome o;
+		char text[800];
+		void *scratch;
+
+		snprintf(text, sizeof text,
+			 "model: {quadratic: {dimension: 6, curvature: [1], noise: 0.5}}\n"
+			 "data: {source: none, samples: 60, batch: 1}\n"
+			 "train: {epochs: 2, seed: 7}\n"
+			 "update: {rule: sgd, rate: 1, schedule: {kind: inverse}}\n"
+			 "cluster: {workers: %u}\nstrategy: ssgd\n",
+			 workers);
+		outcome_open(&o, text, NULL, TW_WORLD_SIM);
+		scratch = calloc(1, o.engine->scratch_bytes + 1);
+		for (uint64_t p = 0; p < SAMPLES * EPOCHS; p++) {
+			const struct tw_inputs in = {
+				.from = p, .count = 1, .piece = &piece, .pieces = 1
+			};
+			struct tw_score score;
+
+			assert_int_equal(
+				o.engine->class->gradient(o.engine, scratch, &in, g, &score),
+				TW_OK);
+			for (int i = 0; i < DIMENSION; i++)
+				mean[i] -= (double)g[i] / (SAMPLES * EPOCHS);
+		}
+		assert_false(tw_field_may_change(o.job, "cluster.workers"));
+		outcome_run(&o, NULL);
+		for (int i = 0; i < DIMENSION; i++)
+			assert_true(fabs((double)o.vector[i] - mean[i]) < 1e-5);
+		free(scratch);
+		outcome_close(&o);
+	}
+}
+
 /* --- replicas without servers --------------------------------------------------------------- */
 
 /* Each counts what all of them have applied: a rate that falls to 0 is nearly there at the end. */
@@ -330,6 +431,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_straggler_has_the_rate_of_the_others),
 		cmocka_unit_test(rates_are_of_what_is_applied),
+		cmocka_unit_test(updates_are_numbered),
+		cmocka_unit_test(one_over_t_is_the_running_mean),
 		cmocka_unit_test(replicas_know_how_far_the_run_is),
 		cmocka_unit_test(a_stopped_run_goes_on_with_its_rate),
 		cmocka_unit_test(one_worker_follows_the_schedule),

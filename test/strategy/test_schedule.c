@@ -70,6 +70,26 @@ static void cosine_and_linear_reach_their_ends(void **state)
 	NEAR(tw_schedule_rate(&s, 10), 0.0, 1e-9);
 }
 
+static void inverses_count_updates(void **state)
+{
+	struct tw_schedule s = {
+		.kind = TW_SCHEDULE_INVERSE_ROOT, .rate = 0.5, .update = 0.025, .epochs = 10
+	};
+
+	(void)state;
+	for (int t = 1; t <= 400; t++) {
+		s.kind = TW_SCHEDULE_INVERSE_ROOT;
+		NEAR(tw_schedule_rate(&s, (t - 1) * 0.025), 0.5 / sqrt(t), 1e-7);
+		s.kind = TW_SCHEDULE_INVERSE;
+		NEAR(tw_schedule_rate(&s, (t - 1) * 0.025), 0.5 / t, 1e-7);
+	}
+	CHECK(tw_schedule_largest(&s) == 0.5f);
+	s.warmup = 1; /* 40 updates: the best of p / (1 + 40 p) is at its end */
+	NEAR(tw_schedule_largest(&s), 0.5 / 41, 1e-7);
+	s.kind = TW_SCHEDULE_INVERSE_ROOT;
+	NEAR(tw_schedule_largest(&s), 0.5 / sqrt(41), 1e-7);
+}
+
 static void warm_up_rises_in_a_line_and_then_gets_out_of_the_way(void **state)
 {
 	struct tw_schedule s = { .rate = 0.8,
@@ -131,6 +151,7 @@ int main(void)
 		cmocka_unit_test(constant_is_constant),
 		cmocka_unit_test(steps_come_at_their_epochs),
 		cmocka_unit_test(cosine_and_linear_reach_their_ends),
+		cmocka_unit_test(inverses_count_updates),
 		cmocka_unit_test(warm_up_rises_in_a_line_and_then_gets_out_of_the_way),
 		cmocka_unit_test(largest_is_the_largest),
 	};
