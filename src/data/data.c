@@ -33,7 +33,8 @@ const struct tw_option tw_data_common_rows[] = {
 		  "share held out as test set, if the source has none"),
 	TW_OPTION(struct tw_data_options, fold, TW_TEXT, "", NULL, 0, 0,
 		  "the fold that is the test set, in the place of `test`: 2/5 is the second of "
-		  "five, and every sample is in one of them (thalweg compare --folds)",
+		  "five, and every sample is in one of them (thalweg compare --folds); 2/5 of "
+		  "train: every sample but those that `test` would hold out, which are left out",
 		  .example = "2/5"),
 	TW_OPTION(struct tw_data_options, validation, TW_F64, "0", "of the training set", 0, 0.9,
 		  "share of the training set held out for validation", .example = "0.1"),

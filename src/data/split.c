@@ -6,7 +6,8 @@
  * stays, and only what is held out is copied.
  *
  * With folds the places are turned, so that those of the fold come first: every place is in one
- * fold, and what follows it is validation and training as ever. */
+ * fold, and what follows it is validation and training as ever.  Folds of the training set divide
+ * what lies behind the test set, which is dropped. */
 #include "data/split.h"
 #include "data/data_memory.h"
 
@@ -25,26 +26,34 @@ static uint64_t share_of(double share, uint64_t n)
 	return share <= 0 ? 0 : k < 1 ? 1 : (uint64_t)k;
 }
 
-/* Fold `at` (from 0) of `of`; of 0: a share is held out. */
+/* Fold `at` (from 0) of `of`; of 0: a share is held out.  `apart`: samples that a test set would
+ * have, which are in no fold. */
 struct fold {
 	uint32_t at, of;
+	uint64_t apart;
 };
+
+static bool by_rows(const struct tw_data *d)
+{
+	return d->hold != TW_HOLD_RANDOM && d->hold != TW_HOLD_FILE;
+}
 
 static enum tw_status read_fold(const struct tw_data *d, const struct tw_data_options *o,
 				bool splits, struct fold *out, struct tw_error *why)
 {
-	const char *text = o->fold ? o->fold : "";
+	const char *text = o->fold ? o->fold : "", *rest = text + strspn(text, "0123456789/");
+	const bool train = strcmp(rest, " of train") == 0;
 	unsigned at = 0, of = 0;
 	int n = 0;
 
 	*out = (struct fold){ .of = 0 };
 	if (!*text)
 		return TW_OK;
-	if (strspn(text, "0123456789/") != strlen(text) ||
-	    sscanf(text, "%6u/%6u%n", &at, &of, &n) != 2 || text[n] || at < 1 || at > of || of < 2)
+	if ((*rest && !train) || sscanf(text, "%6u/%6u%n", &at, &of, &n) != 2 || text + n != rest ||
+	    at < 1 || at > of || of < 2)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "fold: needs a fold and how many there are, such as 1/5 to 5/5, not "
-			       "'%.40s'",
+			       "fold: needs a fold and how many there are, such as 1/5 to 5/5, or "
+			       "1/5 of train, not '%.40s'",
 			       text);
 	if (!splits || d->test.count)
 		return tw_fail(
@@ -60,11 +69,15 @@ static enum tw_status read_fold(const struct tw_data *d, const struct tw_data_op
 			why, TW_BAD_INPUT,
 			"fold: cannot be combined with samples, which leaves some out; leave "
 			"one of them out");
-	if (of > d->train.count)
+	if (train && by_rows(d))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "fold: 'of train' divides samples at random, and hold.by says "
+			       "otherwise; leave one of the two out");
+	*out = (struct fold){ at - 1, of, train ? share_of(o->test, d->train.count) : 0 };
+	if (of > d->train.count - out->apart)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "fold: there are only %" PRIu64 " samples for %u folds",
-			       d->train.count, of);
-	*out = (struct fold){ at - 1, of };
+			       d->train.count - out->apart, of);
 	return TW_OK;
 }
 
@@ -175,7 +188,7 @@ static enum tw_status by_class(struct tw_data *d, const struct tw_data_options *
 	for (uint64_t i = 0; st == TW_OK && i < n; i++)
 		of[d->train.label[i]].all++;
 	for (uint32_t c = 0; st == TW_OK && c < d->classes; c++) {
-		const struct fold own = { fold->of ? (fold->at + c) % fold->of : 0, fold->of };
+		const struct fold own = { fold->of ? (fold->at + c) % fold->of : 0, fold->of, 0 };
 		const uint64_t all = of[c].all;
 
 		if (fold->of) {
@@ -378,14 +391,15 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 			uint64_t seed, struct tw_error *why)
 {
 	const struct tw_rng rng = tw_rng_make(seed, TW_RNG_SPLIT);
-	const uint64_t n = d->train.count;
-	uint64_t tests, checks, held, kept, start;
+	const uint64_t all = d->train.count;
+	uint64_t n, tests, checks, held, kept, start;
 	struct fold fold;
 	uint8_t *fate;
 	enum tw_status st = read_fold(d, o, splits, &fold, why);
 
 	if (st != TW_OK)
 		return st;
+	n = all - fold.apart;
 	start = fold.of ? fold_start(&fold, n) : 0;
 	tests = fold.of                        ? fold_count(&fold, n)
 		: splits && d->test.count == 0 ? share_of(o->test, n)
@@ -393,7 +407,7 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 	checks = tests < n ? share_of(o->validation, n - tests) : 0;
 	held = tests + checks;
 	kept = o->samples ? o->samples : n - held;
-	if (d->hold != TW_HOLD_RANDOM && d->hold != TW_HOLD_FILE) {
+	if (by_rows(d)) {
 		if (o->samples)
 			return tw_fail(why, TW_BAD_INPUT,
 				       "samples: cannot be combined with hold.by; leave one out");
@@ -409,25 +423,27 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 			       "samples: there are %" PRIu64 " for training, not %" PRIu64
 			       "; 0 takes them all",
 			       n - held, kept);
-	if (kept == n)
+	if (kept == all)
 		return TW_OK;
 	st = new_set(d, tests, &d->test, why);
 	if (st == TW_OK)
 		st = new_set(d, checks, &d->validation, why);
 	if (st != TW_OK)
 		return st;
-	fate = d->heap->get(d->heap, n);
+	fate = d->heap->get(d->heap, all);
 	if (!fate)
-		return tw_data_keep_no_memory(why, "data", n);
-	for (uint64_t i = 0; i < n; i++) {
-		const uint64_t place = (tw_rng_permute(&rng, 0, n, i) + n - start) % n;
+		return tw_data_keep_no_memory(why, "data", all);
+	for (uint64_t i = 0; i < all; i++) {
+		const uint64_t at = tw_rng_permute(&rng, 0, all, i);
+		const uint64_t place = (at - fold.apart + n - start) % n;
 
-		fate[i] = place < tests         ? TO_TEST
+		fate[i] = at < fold.apart       ? TO_DROP
+			  : place < tests       ? TO_TEST
 			  : place < held        ? TO_VALIDATION
 			  : place < held + kept ? TO_TRAIN
 						: TO_DROP;
 	}
-	deal(d, fate, n);
+	deal(d, fate, all);
 	d->heap->put(d->heap, fate);
 	return TW_OK;
 }

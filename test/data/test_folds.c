@@ -117,10 +117,60 @@ static void folds_stay_the_same(void **state)
 	assert_memory_equal(a.times, b.times, sizeof a.times);
 }
 
+/* Folds of the training set have each of its samples once, and none of the test set's. */
+static void folds_of_the_training_set(void **state)
+{
+	static const struct {
+		int n;
+		const char *test;
+		int folds;
+	} rows[] = { { 100, "test=0.2", 5 }, { 37, "test=0.3", 4 }, { 41, "test=0", 3 } };
+
+	for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+		int tested[MOST] = { 0 }, times[MOST] = { 0 }, small = MOST, large = 0;
+		struct tw_data *d;
+
+		put_rows(rows[r].n);
+		d = kit_must_open("csv", SETS("file=rows.csv", "label=kind", "columns=[id]",
+					      "numbers=[id]", "normalise=none", rows[r].test));
+		for (uint64_t i = 0; i < d->test.count; i++)
+			tested[id_of(d, &d->test, i)] = 1;
+		tw_data_close(d);
+		for (int k = 1; k <= rows[r].folds; k++) {
+			char fold[40];
+			int left = 0;
+
+			snprintf(fold, sizeof fold, "fold=%d/%d of train", k, rows[r].folds);
+			d = kit_must_open("csv", SETS("file=rows.csv", "label=kind", "columns=[id]",
+						      "numbers=[id]", "normalise=none",
+						      "validation=0.1", rows[r].test, fold));
+			for (uint64_t i = 0; i < d->test.count; i++)
+				times[id_of(d, &d->test, i)]++;
+			for (uint64_t i = 0; i < d->train.count; i++)
+				assert_false(tested[id_of(d, &d->train, i)]);
+			for (uint64_t i = 0; i < d->validation.count; i++)
+				assert_false(tested[id_of(d, &d->validation, i)]);
+			small = (int)d->test.count < small ? (int)d->test.count : small;
+			large = (int)d->test.count > large ? (int)d->test.count : large;
+			left = (int)(d->test.count + d->train.count + d->validation.count);
+			tw_data_close(d);
+			for (int i = 0; i < rows[r].n; i++)
+				left += tested[i];
+			assert_int_equal(left, rows[r].n);
+		}
+		for (int i = 0; i < rows[r].n; i++)
+			assert_int_equal(times[i] + tested[i], 1);
+		assert_true(large - small <= 1);
+	}
+}
+
 static void mistakes_are_refused(void **state)
 {
-	static const char *const wrong[] = { "0/5",  "6/5",  "1/1", "5",    "a/b", "1/5/2",
-					     "-1/5", "1/5x", "/",   "1/ 5", "1/" };
+	static const char *const wrong[] = {
+		"0/5",           "6/5",         "1/1",       "5",           "a/b", "1/5/2",
+		"-1/5",          "1/5x",        "/",         "1/ 5",        "1/",  "1/5 of",
+		"1/5  of train", "1/ of train", " of train", "6/5 of train"
+	};
 
 	put_rows(40);
 	for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
@@ -144,6 +194,11 @@ static void mistakes_are_refused(void **state)
 		    SETS("file=rows.csv", "label=kind", "numbers=[id]", "fold=12/20",
 			 "hold.by=group", "hold.column=group"),
 		    PARTS("fold: there are too few groups for 20 folds"));
+	kit_refuses("csv", SETS("file=rows.csv", "label=kind", "fold=1/33 of train", "test=0.2"),
+		    PARTS("fold: there are only 32 samples for 33 folds"));
+	kit_refuses("csv",
+		    SETS("file=rows.csv", "label=kind", "fold=1/5 of train", "hold.by=class"),
+		    PARTS("fold: 'of train' divides samples at random"));
 	kit_refuses("digits", SETS("count=100", "tests=20", "fold=1/5"),
 		    PARTS("fold: the data has a test set of its own"));
 }
@@ -153,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_sample_is_held_out_once),
 		cmocka_unit_test(folds_stay_the_same),
+		cmocka_unit_test(folds_of_the_training_set),
 		cmocka_unit_test(mistakes_are_refused),
 	};
 
