@@ -79,6 +79,11 @@ static void mlp(void **state)
 	assert_int_equal(trainable("mlp", SET("dropout", "0.5", "activation", "leaky-relu"),
 				   images(1, 28, 10)),
 			 669706);
+	/* a linear model beside the hidden layers, whatever the shape of the input */
+	assert_int_equal(trainable("mlp", SET("hidden", "[7, 5, 4]", "shortcut", "true"), &flat),
+			 connected(small, 5) + 14 * 3);
+	assert_int_equal(trainable("mlp", SET("shortcut", "true"), images(1, 28, 10)),
+			 669706 + 785 * 10);
 	refused("mlp", SET("hidden", "[7, 5.5]"), &flat,
 		"hidden: needs whole numbers from 1 to 1000000, such as [512, 512], not 5.5");
 }

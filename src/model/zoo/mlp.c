@@ -6,6 +6,7 @@ struct mlp_options {
 	struct tw_f64s hidden;
 	uint32_t activation;
 	float dropout;
+	bool shortcut;
 };
 
 static const struct tw_option rows[] = {
@@ -15,6 +16,9 @@ static const struct tw_option rows[] = {
 			 tw_layer_list_activations, "activation after each hidden layer"),
 	TW_OPTION(struct mlp_options, dropout, TW_F32, "0", NULL, 0, 0.99,
 		  "dropout rate of the hidden layers", .example = "0.2"),
+	TW_OPTION(struct mlp_options, shortcut, TW_BOOL, "false", NULL, 0, 0,
+		  "add the outputs of a linear model: what is straight need not go through the "
+		  "hidden layers"),
 	TW_OPTION_END
 };
 
@@ -23,17 +27,22 @@ static enum tw_status layers(const void *options, const struct tw_model_site *si
 			     struct tw_error *why)
 {
 	const struct mlp_options *o = options;
-	struct tw_layer_list s = { .keep = keep };
+	struct tw_layer_list s = { .keep = keep }, body = { .keep = keep }, line = { .keep = keep };
+	struct tw_layer_list *const to = o->shortcut ? &body : &s;
 	enum tw_status status = tw_layer_list_widths("hidden", &o->hidden, why);
 
 	if (status != TW_OK)
 		return status;
 	for (size_t k = 0; k < o->hidden.count; k++) {
-		tw_layer_list_layer(&s, "linear %.0f", o->hidden.at[k]);
-		tw_layer_list_layer(&s, "%s", tw_layer_list_activations[o->activation]);
-		tw_layer_list_dropout(&s, o->dropout);
+		tw_layer_list_layer(to, "linear %.0f", o->hidden.at[k]);
+		tw_layer_list_layer(to, "%s", tw_layer_list_activations[o->activation]);
+		tw_layer_list_dropout(to, o->dropout);
 	}
-	tw_layer_list_layer(&s, "linear %u", tw_layer_list_outputs(site));
+	tw_layer_list_layer(to, "linear %u", tw_layer_list_outputs(site));
+	if (o->shortcut) {
+		tw_layer_list_layer(&line, "linear %u", tw_layer_list_outputs(site));
+		tw_layer_list_residual(&s, &body, &line);
+	}
 	return tw_layer_list_done(&s, out, count, why);
 }
 
