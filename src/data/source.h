@@ -110,15 +110,22 @@ struct tw_source_file {
 	const char *also;   /* options that such a file needs, as in a job; NULL: none */
 };
 
+/* What a job may train on samples. */
+struct tw_source_model {
+	const char *what; /* "two hidden layers" */
+	/* Sections of a job, one to a line with a comment, without `data`; and the fields of that,
+	 * as the inside of a map. */
+	const char *sections, *data;
+};
+
 struct tw_source {
 	TW_VARIANT; /* options: rows of data.* that this source brings in */
 	/* Files that it reads, for people who name one in place of a job; the first option without
 	 * a default takes it.  suffix NULL at the end; NULL: none. */
 	const struct tw_source_file *files;
-	/* What a job with such samples trains if it names no model: sections of a job, one to a
-	 * line with a comment, without `data`; and the fields of that.  NULL: a model must be
-	 * named. */
-	const char *usual, *usual_data;
+	/* Models that suit such samples; what NULL at the end.  The first is usual: a job that names
+	 * no model trains it.  `thalweg init` tries them all.  NULL: a model must be named. */
+	const struct tw_source_model *models;
 	bool drawn; /* it draws its samples itself, and needs no files */
 	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.
 	 * Every source that draws has them; the suite makes files for the others. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* init_job.c - a job file for a table, with comments that say what was found in it. */
-#include "query/query.h"
+#include "query/init_models.h"
 
+#include "base/json.h"
 #include "checkpoint/files.h"
 #include "spec/field.h"
 
@@ -35,7 +36,7 @@ static enum tw_status find_source(struct init *i, struct tw_error *why)
 {
 	for (size_t k = 0; tw_source_all[k]; k++)
 		for (const struct tw_source_file *f = tw_source_all[k]->files; f && f->suffix; f++)
-			if (tw_source_all[k]->usual && ends(i->request->data, f->suffix)) {
+			if (tw_source_all[k]->models && ends(i->request->data, f->suffix)) {
 				i->source = tw_source_all[k];
 				i->kind = f;
 				return TW_OK;
@@ -99,10 +100,11 @@ static void put_value(FILE *f, const char *text)
 }
 
 /* `rows`: that are trained on, of which a batch has no more; 0: not known yet. */
-static void put_data(FILE *f, const struct init *i, long long rows)
+static void put_data(FILE *f, const struct init *i, const struct tw_source_model *model,
+		     long long rows)
 {
 	static const char batch[] = "batch: ";
-	const char *at = i->source->usual_data;
+	const char *at = model->data;
 
 	fprintf(f, "data:\n  source: %s\n  file: ", i->source->name);
 	put_value(f, i->file);
@@ -133,7 +135,7 @@ static enum tw_status open_job(const struct init *i, struct tw_job **out, struct
 
 	if (!f)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
-	put_data(f, i, 0);
+	put_data(f, i, i->source->models, 0);
 	fclose(f);
 	st = tw_job_read_text(i->to, text, bytes, NULL, 0, NULL, TW_WORLD_THREADS, out, why);
 	free(text);
@@ -176,17 +178,39 @@ static void put_columns(FILE *f, const json_t *types)
 	}
 }
 
-static enum tw_status write_job(const struct init *i, const json_t *data, struct tw_error *why)
+static enum tw_status cannot_write(const struct init *i, int cause, struct tw_error *why)
+{
+	return tw_fail(why, TW_BAD_INPUT, "init: %.300s %s%s", i->to,
+		       cause == EEXIST ? "exists already; --force overwrites it"
+				       : "cannot be written: ",
+		       cause == EEXIST ? "" : strerror(cause));
+}
+
+/* Before anything is tried. */
+static enum tw_status check_free(const struct init *i, struct tw_error *why)
+{
+	return i->request->force || access(i->to, F_OK) != 0 ? TW_OK : cannot_write(i, EEXIST, why);
+}
+
+/* Only the usual model was opened: others hold out no rows for validation. */
+static long long trained_rows(const struct init *i, const struct tw_source_model *model,
+			      const json_t *data)
+{
+	const long long all = tw_whole_at(data, "train") + tw_whole_at(data, "validation");
+
+	return model == i->source->models ? tw_whole_at(data, "train") : all;
+}
+
+static enum tw_status write_job(const struct init *i, const json_t *data,
+				const struct tw_source_model *model, const json_t *trial,
+				struct tw_error *why)
 {
 	const json_t *note;
 	size_t k;
 	FILE *f = fopen(i->to, i->request->force ? "we" : "wxe");
 
 	if (!f)
-		return tw_fail(why, TW_BAD_INPUT, "init: %.300s %s%s", i->to,
-			       errno == EEXIST ? "exists already; --force overwrites it"
-					       : "cannot be written: ",
-			       errno == EEXIST ? "" : strerror(errno));
+		return cannot_write(i, errno, why);
 	fprintf(f, "# thalweg train %s\n", i->to);
 	json_array_foreach(json_object_get(data, "notes"), k, note)
 		put_comment(f, json_string_value(note));
@@ -194,8 +218,10 @@ static enum tw_status write_job(const struct init *i, const json_t *data, struct
 	      "them):\n",
 	      f);
 	put_columns(f, json_object_get(data, "types"));
-	put_data(f, i, json_integer_value(json_object_get(data, "train")));
-	fputs(i->source->usual, f);
+	put_data(f, i, model, trained_rows(i, model, data));
+	json_array_foreach(json_object_get(trial, "notes"), k, note)
+		put_comment(f, json_string_value(note));
+	fputs(model->sections, f);
 	if (fclose(f) == 0)
 		return TW_OK;
 	return tw_fail(why, TW_IO, "init: %.300s cannot be written: %s", i->to, strerror(errno));
@@ -216,11 +242,40 @@ static void forget_place(const struct init *i, struct tw_error *why)
 	snprintf(why->text, sizeof why->text, "%s", text);
 }
 
+static void put_trial(FILE *f, const void *arg, const struct tw_source_model *model,
+		      const char *fold, long long rows)
+{
+	put_data(f, arg, model, rows);
+	fprintf(f, "  fold: %s\n%s", fold, model->sections);
+}
+
+static enum tw_status choose_model(const struct init *i, const json_t *data,
+				   const struct tw_source_model **out, json_t **trial,
+				   struct tw_error *why)
+{
+	const struct tw_init_trials t = {
+		.name = i->to,
+		.model = i->source->models,
+		.put = put_trial,
+		.arg = i,
+		.rows = tw_whole_at(data, "train") + tw_whole_at(data, "validation"),
+		.inputs = (long long)json_integer_value(
+			json_array_get(json_object_get(data, "shape"), 0)),
+		.show = i->request->show,
+		.show_arg = i->request->show_arg,
+	};
+
+	*out = i->source->models;
+	*trial = NULL;
+	return i->request->quick ? TW_OK : tw_init_choose(&t, out, trial, why);
+}
+
 enum tw_status tw_query_init(const struct tw_init_request *r, json_t **out, struct tw_error *why)
 {
 	struct init i = { .request = r };
+	const struct tw_source_model *model = NULL;
 	struct tw_job *job = NULL;
-	json_t *data = NULL;
+	json_t *data = NULL, *trial = NULL;
 	enum tw_status st = find_source(&i, why);
 
 	if (st == TW_OK)
@@ -229,15 +284,21 @@ enum tw_status tw_query_init(const struct tw_init_request *r, json_t **out, stru
 		st = open_job(&i, &job, why);
 	if (st == TW_OK)
 		st = tw_query_data(job, &data, why);
-	if (st != TW_OK)
-		forget_place(&i, why);
 	tw_job_free(job);
 	if (st == TW_OK)
-		st = write_job(&i, data, why);
+		st = check_free(&i, why);
+	if (st == TW_OK)
+		st = choose_model(&i, data, &model, &trial, why);
+	if (st != TW_OK)
+		forget_place(&i, why);
+	if (st == TW_OK)
+		st = write_job(&i, data, model, trial, why);
 	if (st != TW_OK) {
 		json_decref(data);
+		json_decref(trial);
 		return st;
 	}
-	*out = json_pack("{s:s, s:o}", "to", i.to, "data", data);
+	*out = json_pack("{s:s, s:o, s:o}", "to", i.to, "data", data, "trial",
+			 trial ? trial : json_null());
 	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the result");
 }

@@ -96,14 +96,20 @@ struct tw_predict_request {
 enum tw_status tw_query_predict(const struct tw_predict_request *r, json_t **out,
 				struct tw_error *why);
 
+/* How far the trial of models has come, as a line for a terminal. */
+typedef void (*tw_init_show)(void *arg, const char *text);
 struct tw_init_request {
 	const char *data;  /* a file of samples */
 	const char *label; /* "" for the last column */
 	const char *to;    /* "": the file's name with .yaml, beside it */
 	bool force;        /* may overwrite */
+	bool quick;        /* try no models: the usual one */
+	tw_init_show show; /* may be NULL */
+	void *show_arg;
 };
-/* Write a job that trains what is usual for such a file, with comments: {to, data}, where `data` is
- * what tw_query_data says of it. */
+/* Write a job for such a file, with comments: {to, data, trial}, where `data` is what tw_query_data
+ * says of it, and `trial` what tw_init_choose says of the models that were tried; null with
+ * `quick`. */
 enum tw_status tw_query_init(const struct tw_init_request *r, json_t **out, struct tw_error *why);
 
 /* What a job trains: {job, model, layers, parameters, buffers, mflop, batch, memory}; with `plan`

@@ -199,7 +199,7 @@ bool tw_hint_file(const char *path, char *out, size_t room)
 {
 	char fields[300];
 
-	if (reader_of(path) && reader_of(path)->usual) {
+	if (reader_of(path) && reader_of(path)->models) {
 		snprintf(out, room,
 			 "is a file of data, not a job; `thalweg init %.120s --label COLUMN` "
 			 "writes a job that predicts that column",

@@ -354,11 +354,12 @@ enum tw_status tw_read_usual(struct tw_reading *r)
 	char text[1000];
 	enum tw_status st;
 
-	if ((model && !tw_tree_is_null(model)) || !source || !source->usual)
+	if ((model && !tw_tree_is_null(model)) || !source || !source->models)
 		return TW_OK;
-	snprintf(text, sizeof text, "data: {%s}\n%s", source->usual_data, source->usual);
+	snprintf(text, sizeof text, "data: {%s}\n%s", source->models->data,
+		 source->models->sections);
 	like.name = name->place; /* as if it stood there: no default goes before it */
-	r->job->usual = source->usual;
+	r->job->usual = source->models->sections;
 	st = tw_tree_read(r->keep, &like, text, strlen(text), &fields, r->why);
 	if (st != TW_OK)
 		return st;

@@ -589,7 +589,7 @@ static void jobs_are_written_for_tables(void **state)
 		p += sprintf(p, "%d,%s,%s%d,%d.25\n", i + 1, i % 2 ? "red" : "blue",
 			     i % 7 ? "" : "-", i, 100000 + 1000 * i);
 	put_text("house.csv", text);
-	s = thalweg(NULL, "init %s/house.csv --label price", scratch());
+	s = thalweg(NULL, "init %s/house.csv --label price --quick", scratch());
 	expect(s, 0);
 	has(s->out, "note         predicts values, because column 4 (price) has decimals");
 	has(s->out, "house.yaml; train it with: thalweg train ");

@@ -40,22 +40,50 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 	return st == TW_OK ? tw_table_set_open(&files, site, out, why) : st;
 }
 
+#define HELD_OUT  "batch: 32, class_weights: auto, validation: 0.15, evaluate: validation"
+#define ALL_ROWS  "batch: 32, class_weights: auto"
+#define MANY_ROWS "batch: 128, class_weights: auto"
+#define LAYERS_2                                                                                   \
+	"model:    {name: mlp, hidden: [100, 100], activation: silu}  # two hidden layers\n"
+#define ONE_THREAD "cluster:  {workers: 1}  # one thread; more divide each epoch\n"
+#define TO_THE_END                                                                                 \
+	"# no rows are held out for validation: all of the epochs, and the test set scored once\n" \
+	"train:    {epochs: 60, evaluate: 60}\n"
+#define STRONG_DECAY                                                                               \
+	"# a strong weight decay: tables are small\n"                                              \
+	"update:   {rule: adamw, rate: 0.005, decay: 1.5, schedule: {kind: cosine}}\n"
+
+static const struct tw_source_model models[] = {
+	{ "two hidden layers",
+	  LAYERS_2
+	  "# the best evaluation by the validation set, one every 15 epochs: of many, the "
+	  "best is\n"
+	  "# often luck; two that are no better end the run\n"
+	  "train:    {epochs: 60, evaluate: 15, keep: best, patience: 2}\n" STRONG_DECAY ONE_THREAD,
+	  HELD_OUT },
+	{ "two hidden layers without a validation set", LAYERS_2 TO_THE_END STRONG_DECAY ONE_THREAD,
+	  ALL_ROWS },
+	{ "a hidden layer beside a linear model",
+	  "model:    {name: mlp, hidden: [100], activation: silu, shortcut: true}  # beside a "
+	  "linear model\n" TO_THE_END
+	  "# a decay so strong that the hidden layer does little where little is to be learnt\n"
+	  "update:   {rule: adamw, rate: 0.005, decay: 5, schedule: {kind: cosine}}\n" ONE_THREAD,
+	  ALL_ROWS },
+	{ "a linear model",
+	  "model:    {name: mlp, hidden: []}  # no hidden layer: a linear model\n" TO_THE_END
+	  "# it has few parameters: large batches, a large rate, and little decay\n"
+	  "update:   {rule: adamw, rate: 0.1, decay: 0.02, schedule: {kind: cosine}}\n" ONE_THREAD,
+	  MANY_ROWS },
+	{ 0 },
+};
+
 const struct tw_source tw_source_csv = {
 	.name = "csv",
 	.help = "tables: columns of numbers, words or dates, and one or more to predict",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
 	.files = (const struct tw_source_file[]){ { ".csv" }, { ".tsv", "separator: tab" }, { 0 } },
-	.usual =
-		"model:    {name: mlp, hidden: [100, 100], activation: silu}  # two hidden layers\n"
-		"# the best evaluation by the validation set, one every 15 epochs: of many, the "
-		"best is\n"
-		"# often luck; two that are no better end the run\n"
-		"train:    {epochs: 60, evaluate: 15, keep: best, patience: 2}\n"
-		"# a strong weight decay: tables are small\n"
-		"update:   {rule: adamw, rate: 0.005, decay: 1.5, schedule: {kind: cosine}}\n"
-		"cluster:  {workers: 1}  # one thread; more divide each epoch\n",
-	.usual_data = "batch: 32, class_weights: auto, validation: 0.15, evaluate: validation",
+	.models = models,
 	.splits = true,
 	.test_option = "test_file",
 	.open = open_files,
