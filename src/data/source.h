@@ -113,8 +113,8 @@ struct tw_source_file {
 /* What a job may train on samples. */
 struct tw_source_model {
 	const char *what; /* "two hidden layers" */
-	/* Sections of a job, one to a line with a comment, without `data`; and the fields of that,
-	 * as the inside of a map. */
+	/* Sections of a job, one to a line with a comment, without `data`; and the fields of
+	 * that, as the inside of a map. */
 	const char *sections, *data;
 };
 
@@ -123,8 +123,9 @@ struct tw_source {
 	/* Files that it reads, for people who name one in place of a job; the first option without
 	 * a default takes it.  suffix NULL at the end; NULL: none. */
 	const struct tw_source_file *files;
-	/* Models that suit such samples; what NULL at the end.  The first is usual: a job that names
-	 * no model trains it.  `thalweg init` tries them all.  NULL: a model must be named. */
+	/* Models that suit such samples; what NULL at the end.  The first is usual: a job that
+	 * names no model trains it.  `thalweg init` tries the others, of which the first is taken
+	 * unless one is better.  NULL: a model must be named. */
 	const struct tw_source_model *models;
 	bool drawn; /* it draws its samples itself, and needs no files */
 	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.

@@ -125,9 +125,11 @@ static void put_data(FILE *f, const struct init *i, const struct tw_source_model
 	}
 }
 
-/* The job without its comments: what was found is said of exactly this. */
-static enum tw_status open_job(const struct init *i, struct tw_job **out, struct tw_error *why)
+/* The data of the job with that model: what was found is said of exactly this. */
+static enum tw_status describe(const struct init *i, const struct tw_source_model *model,
+			       json_t **data, struct tw_error *why)
 {
+	struct tw_job *job = NULL;
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
@@ -135,10 +137,14 @@ static enum tw_status open_job(const struct init *i, struct tw_job **out, struct
 
 	if (!f)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for the job");
-	put_data(f, i, i->source->models, 0);
+	put_data(f, i, model, 0);
+	fputs(model->sections, f);
 	fclose(f);
-	st = tw_job_read_text(i->to, text, bytes, NULL, 0, NULL, TW_WORLD_THREADS, out, why);
+	st = tw_job_read_text(i->to, text, bytes, NULL, 0, NULL, TW_WORLD_THREADS, &job, why);
 	free(text);
+	if (st == TW_OK)
+		st = tw_query_data(job, data, why);
+	tw_job_free(job);
 	return st;
 }
 
@@ -192,15 +198,6 @@ static enum tw_status check_free(const struct init *i, struct tw_error *why)
 	return i->request->force || access(i->to, F_OK) != 0 ? TW_OK : cannot_write(i, EEXIST, why);
 }
 
-/* Only the usual model was opened: others hold out no rows for validation. */
-static long long trained_rows(const struct init *i, const struct tw_source_model *model,
-			      const json_t *data)
-{
-	const long long all = tw_whole_at(data, "train") + tw_whole_at(data, "validation");
-
-	return model == i->source->models ? tw_whole_at(data, "train") : all;
-}
-
 static enum tw_status write_job(const struct init *i, const json_t *data,
 				const struct tw_source_model *model, const json_t *trial,
 				struct tw_error *why)
@@ -218,7 +215,7 @@ static enum tw_status write_job(const struct init *i, const json_t *data,
 	      "them):\n",
 	      f);
 	put_columns(f, json_object_get(data, "types"));
-	put_data(f, i, model, trained_rows(i, model, data));
+	put_data(f, i, model, tw_whole_at(data, "train"));
 	json_array_foreach(json_object_get(trial, "notes"), k, note)
 		put_comment(f, json_string_value(note));
 	fputs(model->sections, f);
@@ -255,7 +252,7 @@ static enum tw_status choose_model(const struct init *i, const json_t *data,
 {
 	const struct tw_init_trials t = {
 		.name = i->to,
-		.model = i->source->models,
+		.model = i->source->models + 1,
 		.put = put_trial,
 		.arg = i,
 		.rows = tw_whole_at(data, "train") + tw_whole_at(data, "validation"),
@@ -265,30 +262,37 @@ static enum tw_status choose_model(const struct init *i, const json_t *data,
 		.show_arg = i->request->show_arg,
 	};
 
-	*out = i->source->models;
+	enum tw_status st = TW_OK;
+
+	*out = NULL;
 	*trial = NULL;
-	return i->request->quick ? TW_OK : tw_init_choose(&t, out, trial, why);
+	if (!i->request->quick)
+		st = tw_init_choose(&t, out, trial, why);
+	if (!*out)
+		*out = i->source->models; /* the usual one */
+	return st;
 }
 
 enum tw_status tw_query_init(const struct tw_init_request *r, json_t **out, struct tw_error *why)
 {
 	struct init i = { .request = r };
 	const struct tw_source_model *model = NULL;
-	struct tw_job *job = NULL;
 	json_t *data = NULL, *trial = NULL;
 	enum tw_status st = find_source(&i, why);
 
 	if (st == TW_OK)
 		st = find_paths(&i, why);
 	if (st == TW_OK)
-		st = open_job(&i, &job, why);
-	if (st == TW_OK)
-		st = tw_query_data(job, &data, why);
-	tw_job_free(job);
+		st = describe(&i, i.source->models, &data, why);
 	if (st == TW_OK)
 		st = check_free(&i, why);
 	if (st == TW_OK)
 		st = choose_model(&i, data, &model, &trial, why);
+	if (st == TW_OK && model != i.source->models) { /* it holds other rows out */
+		json_decref(data);
+		data = NULL;
+		st = describe(&i, model, &data, why);
+	}
 	if (st != TW_OK)
 		forget_place(&i, why);
 	if (st == TW_OK)

@@ -12,9 +12,9 @@
 
 struct tw_init_trials {
 	const char *name;                    /* of the job: where its relative paths begin */
-	const struct tw_source_model *model; /* the usual one first; what NULL at the end */
-	/* Write the job that trains model `m`, of which `rows` samples are trained on at least; with
-	 * `fold` as its data.fold. */
+	const struct tw_source_model *model; /* those to try; what NULL at the end */
+	/* Write the job that trains model `m`, of which `rows` samples are trained on at least;
+	 * with `fold` as its data.fold. */
 	void (*put)(FILE *f, const void *arg, const struct tw_source_model *m, const char *fold,
 		    long long rows);
 	const void *arg;
@@ -25,11 +25,10 @@ struct tw_init_trials {
 };
 
 /* Train each model on all folds but one of the rows that are not in the test set, score it on that
- * one, and choose: the least mean loss, if it is below that of the usual model by more than one
- * standard error of their differences; else the usual one.  The same rows and models give the same
- * choice.  Tables that are too small, or so large that this would take long, are not tried.
- * *chosen: one of t->model.  *out, the caller's: {models: [{what, loss, losses, chosen}], notes},
- * where notes are sentences. */
+ * one, and choose: the least mean loss, if it is below that of the first model by more than noise;
+ * else the first.  The same rows and models give the same choice.  Tables that are too small, or so
+ * large that this would take long, are not tried.  *chosen: one of t->model; NULL: none was tried.
+ * *out, the caller's: {models: [{what, loss, losses, chosen}], notes}; notes are sentences. */
 enum tw_status tw_init_choose(const struct tw_init_trials *t, const struct tw_source_model **chosen,
 			      json_t **out, struct tw_error *why);
 

@@ -140,8 +140,9 @@ static void what_is_straight_gets_a_linear_model(void **state)
 	json_decref(again);
 	/* each figure is that of a run of the job that was written */
 	has(job_text("straight.yaml", ""), "model:    {name: mlp, hidden: []}");
-	has(job_text("straight.yaml", ""), "# tried 4 models with 5 folds of 120 rows; loss: two");
-	has(job_text("straight.yaml", ""), "\n# a linear model: the loss is below that of the ");
+	has(job_text("straight.yaml", ""),
+	    "# tried 4 models with 5 folds of 120 rows, by loss: two");
+	has(job_text("straight.yaml", ""), "\n# a linear model: the loss is below that of two ");
 	for (int k = 1; k <= FOLDS; k += 3) {
 		snprintf(more, sizeof more, "  fold: %d/%d of train\n", k, FOLDS);
 		put_text("fold.yaml", job_text("straight.yaml", more));
@@ -165,16 +166,16 @@ static void what_is_not_straight_does_not(void **state)
 
 	put_table("bent.csv", 250, bent);
 	trial = trial_of("bent.csv");
-	assert_true(chosen_of(trial) < 2); /* two hidden layers */
+	assert_int_equal(chosen_of(trial), 0); /* two hidden layers */
 	assert_true(mean_at(trial, 0) < mean_at(trial, MODELS - 1) / 3);
 	json_decref(trial);
 	s = thalweg(NULL, "init %s/bent.csv --force", scratch());
 	expect(s, 0);
 	has(s->out,
-	    "note         tried 4 models with 5 folds of 200 rows; loss: two hidden layers ");
+	    "note         tried 4 models with 5 folds of 200 rows, by loss: two hidden layers (");
 	has(s->out, "\nnote         two hidden layers");
 	has(job_text("bent.yaml", ""), "hidden: [100, 100]");
-	has(job_text("bent.yaml", ""), "# tried 4 models with 5 folds of 200 rows; loss: two ");
+	has(job_text("bent.yaml", ""), "# tried 4 models with 5 folds of 200 rows, by loss: two ");
 	snprintf(command, sizeof command, "init %s/bent.csv", scratch());
 	thalweg_refuses(NULL, "exists already; --force overwrites it", command);
 }
@@ -204,14 +205,13 @@ static void some_tables_are_not_tried(void **state)
 	put_table("few.csv", 15, straight);
 	s = thalweg(NULL, "init %s/few.csv", scratch());
 	expect(s, 0);
-	has(s->out,
-	    "note         two hidden layers, as usual: 12 rows are too few to try models on");
-	has(job_text("few.yaml", ""), "\n# two hidden layers, as usual: 12 rows are too few");
+	has(s->out, "note         the usual model: 12 rows are too few to try others (50 would");
+	has(job_text("few.yaml", ""), "\n# the usual model: 12 rows are too few");
 	expect(thalweg(NULL, "train %s/few.yaml --run %s/few -q", scratch(), scratch()), 0);
 	put_table("many.csv", 16000, straight);
 	s = thalweg(NULL, "init %s/many.csv", scratch());
 	expect(s, 0);
-	has(s->out, "as usual: it would take long to try models on 12800 rows of 3 inputs");
+	has(s->out, "the usual model: it would take long to try others on 12800 rows of 3 inputs");
 	has(job_text("many.yaml", ""), "hidden: [100, 100]");
 	put_text("same.csv", "a,y\n1,on\n2,on\n3,on\n4,on\n");
 	snprintf(command, sizeof command, "init %s/same.csv", scratch());

@@ -42,7 +42,7 @@ static int init(const struct tw_call *call)
 		.to = f->to,
 		.force = f->force,
 		.quick = f->quick,
-		.show = call->quiet ? NULL : show,
+		.show = call->terminal->tty && !call->quiet ? show : NULL,
 		.show_arg = call->terminal,
 	};
 	enum tw_status st;
@@ -86,10 +86,10 @@ const struct tw_verb tw_verb_init = {
 		"columns are found to be, and a network, a rule and a schedule.  Small tables\n"
 		"need different ones, so it tries a few: each is trained on four fifths of the\n"
 		"rows and scored on the last fifth, five times, and the least loss is chosen.\n"
-		"Differences within noise leave it at the usual two hidden layers; so do --quick\n"
-		"and tables that are too small or too large to try.  Rows that the job tests on\n"
-		"are not looked at.  Change the job as you like.  A job that names the file and\n"
-		"the column in its section data, and nothing else, trains the usual model.\n",
+		"Rows that the job tests on are not looked at.  Tables that are too small or too\n"
+		"large for that get the usual two hidden layers, and so does --quick.  Change the\n"
+		"job as you like.  A job that names the file and the column in its section data,\n"
+		"and nothing else, trains the usual model.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct init_flags),
