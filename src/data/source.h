@@ -124,8 +124,8 @@ struct tw_source {
 	 * a default takes it.  suffix NULL at the end; NULL: none. */
 	const struct tw_source_file *files;
 	/* Models that suit such samples; what NULL at the end.  The first is usual: a job that
-	 * names no model trains it.  `thalweg init` tries the others, of which the first is taken
-	 * unless one is better.  NULL: a model must be named. */
+	 * names no model trains it.  `thalweg init` tries the others, and takes the first of those
+	 * that are equally good.  NULL: a model must be named. */
 	const struct tw_source_model *models;
 	bool drawn; /* it draws its samples itself, and needs no files */
 	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.

@@ -16,9 +16,8 @@
 
 #define MODELS_MOST 8
 #define ROWS_LEAST  50
-/* Of the standard error of the difference: how much better than the first model one must be.  Of
- * two models whose losses are nearly equal the first one does better on bent tables, but where this
- * is a whole error, small and straight tables get too large a model. */
+/* Of the standard error of a difference: what is less says nothing.  A whole error would leave small
+ * and straight tables with too large a model. */
 #define NOISE 0.33
 /* What is tried takes some seconds: multiplications of all runs, with those that a sample costs
  * whatever the model is. */
@@ -117,17 +116,28 @@ static size_t least(const struct score *score, size_t models)
 	return best;
 }
 
-/* How much less than the first model's the loss of model m is, and the standard error of that. */
-static double gain(const struct score *score, size_t m, double *error)
+/* How much less than a's the loss of b is, and the standard error of that. */
+static double gain(const struct score *a, const struct score *b, double *error)
 {
 	double less[TW_INIT_FOLDS];
 	struct tw_summary s;
 
 	for (unsigned k = 0; k < TW_INIT_FOLDS; k++)
-		less[k] = score[0].loss[k] - score[m].loss[k];
+		less[k] = a->loss[k] - b->loss[k];
 	s = tw_summarise(less, TW_INIT_FOLDS);
 	*error = s.deviation / sqrt(TW_INIT_FOLDS);
 	return s.mean;
+}
+
+/* The first one that is as good as the best but for noise. */
+static size_t choose(const struct score *score, size_t best)
+{
+	double error;
+
+	for (size_t m = 0; m < best; m++)
+		if (gain(&score[m], &score[best], &error) <= NOISE * error)
+			return m;
+	return best;
 }
 
 /* --- what is said --- */
@@ -147,9 +157,10 @@ static void note(json_t *notes, const char *format, ...)
 static void say(const struct tw_init_trials *t, const struct score *score, size_t models,
 		size_t best, size_t chosen, json_t *notes)
 {
+	const size_t other = chosen == best ? 0 : chosen;
 	char text[700];
 	size_t n = 0;
-	double error, less = gain(score, best, &error);
+	double error, less = gain(&score[other], &score[best], &error);
 
 	for (size_t m = 0; m < models && n < sizeof text; m++)
 		n += (size_t)snprintf(text + n, sizeof text - n,
@@ -159,14 +170,14 @@ static void say(const struct tw_init_trials *t, const struct score *score, size_
 	     TW_INIT_FOLDS, t->rows, text);
 	if (isnan(score[best].mean))
 		note(notes, "%s: all models diverge", t->model[0].what);
-	else if (best == 0 || isnan(score[0].mean))
+	else if (best == 0 || isnan(less))
 		note(notes, "%s: the loss is the least", t->model[best].what);
 	else if (chosen == best)
 		note(notes, "%s: the loss is below that of %s by %.3g, standard error %.3g",
 		     t->model[best].what, t->model[0].what, less, error);
 	else
 		note(notes, "%s: the loss of %s is below by %.3g, but the standard error is %.3g",
-		     t->model[0].what, t->model[best].what, less, error);
+		     t->model[chosen].what, t->model[best].what, less, error);
 }
 
 static json_t *report(const struct tw_init_trials *t, const struct score *score, size_t models,
@@ -239,7 +250,6 @@ enum tw_status tw_init_choose(const struct tw_init_trials *t, const struct tw_so
 	struct score score[MODELS_MOST] = { 0 };
 	json_t *notes = json_array();
 	size_t models = 0, best = 0, at = 0;
-	double error;
 	bool tries;
 	enum tw_status st;
 
@@ -254,7 +264,7 @@ enum tw_status tw_init_choose(const struct tw_init_trials *t, const struct tw_so
 	}
 	if (tries) {
 		best = least(score, models);
-		at = isnan(score[0].mean) || gain(score, best, &error) > NOISE * error ? best : 0;
+		at = choose(score, best);
 		say(t, score, models, best, at, notes);
 	}
 	*chosen = tries ? &t->model[at] : NULL;
