@@ -16,8 +16,8 @@
 
 #define MODELS_MOST 8
 #define ROWS_LEAST  50
-/* Of the standard error of a difference: what is less says nothing.  A whole error would leave small
- * and straight tables with too large a model. */
+/* Of the standard error of a difference: what is less says nothing.  A whole error would leave
+ * small and straight tables with too large a model. */
 #define NOISE 0.33
 /* What is tried takes some seconds: multiplications of all runs, with those that a sample costs
  * whatever the model is. */

@@ -48,13 +48,17 @@ static enum tw_status open_files(const void *options, const struct tw_source_sit
 #define BESIDE                                                                                     \
 	"model:    {name: mlp, hidden: [100], activation: silu, shortcut: true}  # beside a "      \
 	"linear model\n"
+#define LINEAR "model:    {name: mlp, hidden: []}  # no hidden layer: a linear model\n"
+#define LITTLE_DECAY                                                                               \
+	"# it has few parameters: large batches, a large rate, little decay, and many epochs\n"    \
+	"update:   {rule: adamw, rate: 0.1, decay: 0.02, schedule: {kind: cosine}}\n"
 #define DECAY_OF(decay)                                                                            \
 	"# under a strong decay the hidden layer does little where there is little to learn\n"     \
 	"update:   {rule: adamw, rate: 0.005, decay: " decay ", schedule: {kind: cosine}}\n"
 #define ONE_THREAD "cluster:  {workers: 1}  # one thread; more divide each epoch\n"
-#define TO_THE_END                                                                                 \
+#define EPOCHS(n)                                                                                  \
 	"# no rows are held out for validation: all of the epochs, and the test set scored once\n" \
-	"train:    {epochs: 60, evaluate: 60}\n"
+	"train:    {epochs: " n ", evaluate: " n "}\n"
 #define STRONG_DECAY                                                                               \
 	"# a strong weight decay: tables are small\n"                                              \
 	"update:   {rule: adamw, rate: 0.005, decay: 1.5, schedule: {kind: cosine}}\n"
@@ -68,16 +72,12 @@ static const struct tw_source_model models[] = {
 	  "train:    {epochs: 60, evaluate: 15, keep: best, patience: 2}\n" STRONG_DECAY ONE_THREAD,
 	  HELD_OUT },
 	/* those that are tried */
-	{ "two hidden layers", LAYERS_2 TO_THE_END STRONG_DECAY ONE_THREAD, ALL_ROWS },
-	{ "a linear model",
-	  "model:    {name: mlp, hidden: []}  # no hidden layer: a linear model\n" TO_THE_END
-	  "# it has few parameters: large batches, a large rate, and little decay\n"
-	  "update:   {rule: adamw, rate: 0.1, decay: 0.02, schedule: {kind: cosine}}\n" ONE_THREAD,
-	  MANY_ROWS },
+	{ "two hidden layers", LAYERS_2 EPOCHS("60") STRONG_DECAY ONE_THREAD, ALL_ROWS },
+	{ "a linear model", LINEAR EPOCHS("120") LITTLE_DECAY ONE_THREAD, MANY_ROWS },
 	{ "a hidden layer beside a linear model with decay 5",
-	  BESIDE TO_THE_END DECAY_OF("5") ONE_THREAD, ALL_ROWS },
+	  BESIDE EPOCHS("60") DECAY_OF("5") ONE_THREAD, ALL_ROWS },
 	{ "a hidden layer beside a linear model with decay 3",
-	  BESIDE TO_THE_END DECAY_OF("3") ONE_THREAD, ALL_ROWS },
+	  BESIDE EPOCHS("60") DECAY_OF("3") ONE_THREAD, ALL_ROWS },
 	{ 0 },
 };
 
