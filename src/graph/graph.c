@@ -108,6 +108,15 @@ static enum tw_status form_node(struct tw_graph *g, const struct tw_op *op, cons
 		shape[k] = g->node[in[k]].shape;
 		if (shape[k].rank == 0)
 			return tw_fail(why, TW_BAD_INPUT, "nothing can follow a loss");
+		if (shape[k].rank == 2 && !(op->traits & TW_OP_BY_POSITION))
+			return tw_fail(why, TW_BAD_INPUT,
+				       "takes no sequence, but gets %u positions of %u features; "
+				       "put flatten before it",
+				       shape[k].d[0], shape[k].d[1]);
+		if ((op->traits & TW_OP_READS_NUMBERS) && in[k] != 0)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "reads the numbers of the data, so it must be the first "
+				       "layer");
 	}
 	st = op->form(options, shape, &node->form, why);
 	if (st != TW_OK)

@@ -76,13 +76,13 @@ struct hint {
 static enum tw_status make_hint(const struct tw_op_site *site, struct tw_onednn *kit,
 				struct hint *h)
 {
-	const uint32_t in = site->in[0].d[0], out = site->out.d[0];
+	const uint32_t in = tw_shape_width(&site->in[0]), out = tw_shape_width(&site->out);
 	dnnl_inner_product_desc_t d;
 	dnnl_status_t st;
 
-	h->x = matrix(site->batch, in, in, 1);
+	h->x = matrix(tw_op_lines(site), in, in, 1);
 	h->w = matrix(out, in, in, 1);
-	h->y = matrix(site->batch, out, out, 1);
+	h->y = matrix(tw_op_lines(site), out, out, 1);
 	st = dnnl_inner_product_forward_desc_init(&d, dnnl_forward_training, &h->x, &h->w, NULL,
 						  &h->y);
 	if (st == dnnl_success)
@@ -140,7 +140,8 @@ static enum tw_status add_product(struct tw_onednn *kit, const dnnl_memory_desc_
 static enum tw_status padded_weights(const struct tw_op_site *site, struct tw_onednn *kit,
 				     struct tw_linear_back *l, size_t *pad)
 {
-	const uint32_t in = site->in[0].d[0], out = site->out.d[0], batch = site->batch;
+	const uint32_t in = tw_shape_width(&site->in[0]), out = tw_shape_width(&site->out),
+		       batch = tw_op_lines(site);
 	const dnnl_memory_desc_t y = matrix(out, batch, 1, out + PAD);
 	const dnnl_memory_desc_t x = matrix(batch, in, in + PAD, 1);
 	const dnnl_memory_desc_t w = matrix(out, in, in, 1);
@@ -152,10 +153,10 @@ static enum tw_status padded_weights(const struct tw_op_site *site, struct tw_on
 static enum tw_status some_rows(const struct tw_op_site *site, struct tw_onednn *kit, uint32_t rows,
 				bool padded, bool adds, uint32_t *id, size_t *pad)
 {
-	const uint32_t in = site->in[0].d[0];
-	const dnnl_memory_desc_t y = matrix(site->batch, rows, site->out.d[0], 1);
+	const uint32_t in = tw_shape_width(&site->in[0]);
+	const dnnl_memory_desc_t y = matrix(tw_op_lines(site), rows, tw_shape_width(&site->out), 1);
 	const dnnl_memory_desc_t w = matrix(rows, in, padded ? in + PAD : in, 1);
-	const dnnl_memory_desc_t x = matrix(site->batch, in, in, 1);
+	const dnnl_memory_desc_t x = matrix(tw_op_lines(site), in, in, 1);
 
 	return rows ? add_product(kit, &y, &w, &x, adds, id, pad) : TW_OK;
 }
@@ -163,7 +164,7 @@ static enum tw_status some_rows(const struct tw_op_site *site, struct tw_onednn 
 static enum tw_status data_by_rows(const struct tw_op_site *site, struct tw_onednn *kit,
 				   struct tw_linear_back *l, size_t *pad)
 {
-	const uint32_t out = site->out.d[0], rows = l->rows;
+	const uint32_t out = tw_shape_width(&site->out), rows = l->rows;
 	const bool padded = l->data_padded;
 	enum tw_status st = some_rows(site, kit, rows, padded, false, &l->data, pad);
 
@@ -176,8 +177,9 @@ static enum tw_status data_by_rows(const struct tw_op_site *site, struct tw_oned
 
 static size_t copies(const struct tw_op_site *site, const struct tw_linear_back *l)
 {
-	const size_t in = site->in[0].d[0], out = site->out.d[0];
-	const size_t weights = l->weights_padded ? site->batch * (in + out + 2 * PAD) : 0;
+	const size_t in = tw_shape_width(&site->in[0]), out = tw_shape_width(&site->out);
+	const size_t lines = tw_op_lines(site);
+	const size_t weights = l->weights_padded ? lines * (in + out + 2 * PAD) : 0;
 	const size_t data = site->wants[0] ? l->rows * (l->data_padded ? in + PAD : in) : 0;
 
 	return (weights > data ? weights : data) * sizeof(float);
@@ -185,7 +187,7 @@ static size_t copies(const struct tw_op_site *site, const struct tw_linear_back 
 
 static uint32_t rows_for(const struct tw_op_site *site, bool padded)
 {
-	const uint32_t out = site->out.d[0];
+	const uint32_t out = tw_shape_width(&site->out);
 
 	if (!padded)
 		return tw_linear_rows(site);
@@ -195,7 +197,7 @@ static uint32_t rows_for(const struct tw_op_site *site, bool padded)
 enum tw_status tw_linear_back_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
 				      struct tw_linear_back *l, size_t *scratch)
 {
-	const uint32_t in = site->in[0].d[0];
+	const uint32_t in = tw_shape_width(&site->in[0]);
 	struct hint h = { .forward = NULL };
 	size_t pad = 0;
 	enum tw_status st = make_hint(site, kit, &h);
@@ -207,8 +209,9 @@ enum tw_status tw_linear_back_prepare(const struct tw_op_site *site, struct tw_o
 		st = l->weights_padded ? padded_weights(site, kit, l, &pad)
 				       : inner_weights(kit, &h, l, &pad);
 	if (st == TW_OK && site->wants[0])
-		st = l->data_padded || l->rows < site->out.d[0] ? data_by_rows(site, kit, l, &pad)
-								: inner_data(kit, &h, l, &pad);
+		st = l->data_padded || l->rows < tw_shape_width(&site->out)
+			     ? data_by_rows(site, kit, l, &pad)
+			     : inner_data(kit, &h, l, &pad);
 	dnnl_primitive_desc_destroy(h.forward);
 	l->copies_at = tw_op_aligned(pad);
 	*scratch = l->copies_at + copies(site, l);
@@ -229,14 +232,14 @@ static void *changed(const float *p)
 static enum tw_status run_weights(const struct tw_op_site *site, const struct tw_linear_back *l,
 				  const struct tw_op_run *run, float *at)
 {
-	const size_t in = site->in[0].d[0], out = site->out.d[0];
+	const size_t in = tw_shape_width(&site->in[0]), out = tw_shape_width(&site->out);
 	void *data[] = { changed(run->out_gradient), changed(run->in[0]), run->change[0] };
 
 	if (l->weights_padded) {
 		data[0] = at;
-		data[1] = at + site->batch * (out + PAD);
-		copy_rows(run->out_gradient, site->batch, out, data[0]);
-		copy_rows(run->in[0], site->batch, in, data[1]);
+		data[1] = at + tw_op_lines(site) * (out + PAD);
+		copy_rows(run->out_gradient, tw_op_lines(site), out, data[0]);
+		copy_rows(run->in[0], tw_op_lines(site), in, data[1]);
 	}
 	return tw_hand_run(run->hand, l->weights, data, run->scratch);
 }
@@ -255,7 +258,8 @@ static void *some_weights(const struct tw_linear_back *l, const struct tw_op_run
 static enum tw_status run_data(const struct tw_op_site *site, const struct tw_linear_back *l,
 			       const struct tw_op_run *run, float *at)
 {
-	const size_t in = site->in[0].d[0], out = site->out.d[0], rows = l->rows;
+	const size_t in = tw_shape_width(&site->in[0]), out = tw_shape_width(&site->out),
+		     rows = l->rows;
 	enum tw_status st = TW_OK;
 
 	for (size_t r = 0; r < out && st == TW_OK; r += rows) {

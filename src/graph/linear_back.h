@@ -10,10 +10,10 @@
  * borders change no bit, and only rows at a border are copied, at most 4 MiB. */
 static inline uint32_t tw_linear_rows(const struct tw_op_site *site)
 {
-	const uint32_t fit = (UINT32_C(1) << 20) / site->in[0].d[0] / 64 * 64;
+	const uint32_t fit = (UINT32_C(1) << 20) / tw_shape_width(&site->in[0]) / 64 * 64;
 	const uint32_t rows = fit < 64 ? 64 : fit;
 
-	return rows < site->out.d[0] ? rows : site->out.d[0];
+	return rows < tw_shape_width(&site->out) ? rows : tw_shape_width(&site->out);
 }
 
 struct tw_linear_back {

@@ -181,7 +181,7 @@ enum tw_status tw_op_parse(const struct tw_op *op, const char *text, void *optio
 /* Height and width, 1 where there is none. */
 static uint32_t side(const struct tw_shape *s, uint32_t k)
 {
-	return s->rank == 3 ? s->d[k] : 1;
+	return k < s->rank ? s->d[k] : 1;
 }
 
 void tw_op_c_write(const struct tw_op *op, const struct tw_op_site *site, FILE *out)

@@ -31,7 +31,8 @@ struct tw_op_parameter {
 	uint32_t rank, d[5];      /* conv weight: out, in / groups, height, width */
 	uint32_t fan_in, fan_out; /* 0: not drawn, filled with `fill` */
 	float fill;
-	bool buffer; /* a statistic, not trained: see engine.h */
+	float deviation; /* above 0: gauss with this one, whatever the job's initialisation is */
+	bool buffer;     /* a statistic, not trained: see engine.h */
 };
 
 /* What follows from options and the shapes of the inputs. */
@@ -77,13 +78,15 @@ static inline size_t tw_op_aligned(size_t bytes)
 /* A batch's facts that are not values of a layer. */
 struct tw_op_batch {
 	uint64_t position;     /* global position of sample 0 */
-	const uint32_t *label; /* losses read these: whichever the data has, else NULL */
+	const uint32_t *label; /* losses read these: whichever the data has, else NULL; one for each
+				  position of each sample */
 	const float *target;   /* count * size of the prediction */
 	/* What the gradient of a loss is multiplied with, by sample and by output; NULL: 1.  The
 	 * loss itself is not. */
 	const float *weight, *share;
 	double *loss;    /* losses write: sum over the samples, added up in sample order */
-	double *correct; /* how many were right; -1 where the task has no such thing */
+	double *correct; /* how many were right, where a sample is right in so far as its positions
+			    are; -1 where the task has no such thing */
 };
 
 /* One run.  Gradients are written, never added to: the program adds.  `out` may be in[0] for ops
@@ -147,11 +150,15 @@ enum tw_op_trait {
 	 * inside: its predictions have yet to become probabilities. */
 	TW_OP_SOFTMAX = 4096,
 	TW_OP_SIGMOID = 8192,
-	TW_OP_WANTS_FEATURES = 16384, /* takes rank 1 only: images are flattened before it */
-	TW_OP_FLATTENS = 32768,       /* all values of in[0] as features, and nothing else */
-	TW_OP_TAKES_RELU_IN = 65536,  /* see site->relu_in */
-	TW_OP_TAKES_PIECES = 131072,  /* reads parameter 0 by tw_op_values, so nobody gathers it */
-	TW_OP_RESCALES = 262144,      /* see graph/rescale.h */
+	TW_OP_WANTS_FEATURES = 16384,  /* takes no rank 3: images are flattened before it */
+	TW_OP_FLATTENS = 32768,        /* all values of in[0] as features, and nothing else */
+	TW_OP_TAKES_RELU_IN = 65536,   /* see site->relu_in */
+	TW_OP_TAKES_PIECES = 131072,   /* reads parameter 0 by tw_op_values, so nobody gathers it */
+	TW_OP_RESCALES = 262144,       /* see graph/rescale.h */
+	TW_OP_BY_POSITION = 524288,    /* takes rank 2, too; all others take 1 and 3 alone */
+	TW_OP_READS_NUMBERS = 1048576, /* in[0] are whole numbers of the data, below the first size
+					  of parameter 0: it must be the input, and has no gradient.
+					  `forward` says TW_BAD_INPUT to anything else */
 };
 
 /* What the contract suite tries: the layer's text without its name, and the inputs' shape. */
@@ -201,6 +208,12 @@ struct tw_op {
 	void (*c)(const struct tw_op_site *site, FILE *out);
 	const char *torch_class; /* source of the class that it uses, where PyTorch has none */
 };
+
+/* Lines of the batch: samples, or their positions. */
+static inline uint32_t tw_op_lines(const struct tw_op_site *site)
+{
+	return site->batch * tw_shape_positions(&site->in[0]);
+}
 
 #define TW_OP_C_EACH "\tfor (int i = 0; i < N; i++)\n\t\ty[i] = "
 

@@ -13,6 +13,16 @@ size_t tw_shape_size(const struct tw_shape *s)
 	return n;
 }
 
+uint32_t tw_shape_positions(const struct tw_shape *s)
+{
+	return s->rank == 2 ? s->d[0] : 1;
+}
+
+uint32_t tw_shape_width(const struct tw_shape *s)
+{
+	return s->rank == 2 ? s->d[1] : (uint32_t)tw_shape_size(s);
+}
+
 bool tw_shape_same(const struct tw_shape *a, const struct tw_shape *b)
 {
 	if (a->rank != b->rank)

@@ -55,6 +55,8 @@ static struct draw draw_of(const struct tw_graph *g, const struct tw_graph_tenso
 	const bool bias = strcmp(t->form.name, "bias") == 0;
 	const uint32_t fan = bias ? bias_fan(g, t) : t->form.fan_in;
 
+	if (t->form.deviation > 0)
+		return (struct draw){ GAUSS, .width = t->form.deviation };
 	if (!fan || t->form.buffer || (bias && t->init != TW_INIT_TORCH))
 		return (struct draw){ FILL, .fill = t->form.fill };
 	return drawn((enum tw_init)t->init, fan, t->form.fan_out);

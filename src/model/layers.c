@@ -70,13 +70,16 @@ static enum tw_status append(struct builder *b, const struct tw_op *op, const vo
 	return tw_graph_add(b->g, op, options, in, name, init, &b->at, why);
 }
 
-/* Some ops want features: rank 3 becomes rank 1 on the way to them. */
-static enum tw_status flatten(struct builder *b, struct tw_error *why)
+/* Some ops want features: rank 3 becomes rank 1 on the way to them.  A loss wants them of a
+ * sequence, too, unless each position has a label. */
+static enum tw_status flatten(struct builder *b, bool sequences, struct tw_error *why)
 {
 	const struct tw_op *op = tw_op_with(TW_OP_FLATTENS);
 
 	HOLDS(1, op->ins == 1 && !op->options);
-	return b->g->node[b->at].shape.rank > 1 ? append(b, op, NULL, op->name, 0, why) : TW_OK;
+	if (b->g->node[b->at].shape.rank == 1 || (b->g->node[b->at].shape.rank == 2 && !sequences))
+		return TW_OK;
+	return append(b, op, NULL, op->name, 0, why);
 }
 
 static bool draws(const struct tw_graph_node *node)
@@ -85,6 +88,18 @@ static bool draws(const struct tw_graph_node *node)
 		if (node->form.parameter[k].fan_in > 0)
 			return true;
 	return false;
+}
+
+/* Why a layer takes no init. */
+static enum tw_status no_init(const struct tw_graph_node *node, struct tw_error *why)
+{
+	for (uint32_t k = 0; k < node->form.parameters; k++)
+		if (node->form.parameter[k].deviation > 0)
+			return tw_fail(why, TW_BAD_INPUT,
+				       "always draws its weights with the deviation %g, so init "
+				       "cannot be given",
+				       (double)node->form.parameter[k].deviation);
+	return tw_fail(why, TW_BAD_INPUT, "has no weights to initialise, so init cannot be given");
 }
 
 static enum tw_status plain(struct builder *b, const struct spot *s)
@@ -96,13 +111,12 @@ static enum tw_status plain(struct builder *b, const struct spot *s)
 	status = tw_layer_text_read(s->layer->text, TW_LAYER_INSIDE, &b->scratch, b->g->keep, &t,
 				    &inner);
 	if (status == TW_OK && (t.op->traits & TW_OP_WANTS_FEATURES))
-		status = flatten(b, &inner);
+		status = flatten(b, false, &inner);
 	if (status == TW_OK)
 		status = append(b, t.op, t.options, s->name,
 				t.init == TW_INIT_UNSAID ? b->site->init : t.init, &inner);
 	if (status == TW_OK && t.init != TW_INIT_UNSAID && !draws(&b->g->node[b->at]))
-		status = tw_fail(&inner, TW_BAD_INPUT,
-				 "has no weights to initialise, so init cannot be given");
+		status = no_init(&b->g->node[b->at], &inner);
 	return pass_on(b, s, status, &inner);
 }
 
@@ -143,8 +157,8 @@ static void suggest(const struct tw_shape *in, const struct tw_shape *out, char 
 			 stride);
 	else if (stride == 1)
 		snprintf(text, room, "give it shortcut: [conv %u 1x1]", out->d[0]);
-	else if (out->rank == 1)
-		snprintf(text, room, "give it shortcut: [linear %u]", out->d[0]);
+	else if (out->rank == 1 || (out->rank == 2 && in->rank == 2 && in->d[0] == out->d[0]))
+		snprintf(text, room, "give it shortcut: [linear %u]", tw_shape_width(out));
 	else
 		snprintf(text, room,
 			 "give it a shortcut with the same output shape, such as shortcut: [conv "
@@ -247,9 +261,9 @@ static enum tw_status add_loss(struct builder *b, const char *last)
 
 	status = tw_layer_text_read(text, TW_LAYER_LOSS, &b->scratch, b->g->keep, &t, &inner);
 	if (status == TW_OK)
-		status = flatten(b, &inner);
+		status = flatten(b, !site->tokens, &inner);
 	if (status == TW_OK)
-		status = tw_loss_fits(tw_loss_of(t.op), site, b->g->node[b->at].shape.d[0], last,
+		status = tw_loss_fits(tw_loss_of(t.op), site, &b->g->node[b->at].shape, last,
 				      &inner);
 	if (status == TW_OK)
 		status = append(b, t.op, t.options, "loss", 0, &inner);

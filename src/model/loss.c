@@ -46,11 +46,40 @@ static uint32_t wanted(const struct tw_loss *loss, uint32_t classes, uint32_t ta
 	return classes == 2 && takes(loss, TW_LOSS_PAIR) ? 1 : 0;
 }
 
+/* Each position has a label. */
+static enum tw_status fits_tokens(const struct tw_loss *loss, const struct tw_model_site *site,
+				  const struct tw_shape *out, const char *last,
+				  struct tw_error *why)
+{
+	const uint32_t positions = site->in.d[0];
+
+	if (!(loss->op.traits & TW_OP_BY_POSITION) || !takes(loss, TW_LOSS_LABELS))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "does not take a label for each position, as text has; write "
+			       "loss: %s",
+			       usual(true));
+	if (out->rank == 2 && out->d[0] == positions && out->d[1] == site->classes)
+		return TW_OK;
+	if (out->rank == 2 && out->d[0] == positions)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "needs %u outputs at each position, one for each token of the "
+			       "vocabulary, but %s gives %u; end with 'linear %u'",
+			       site->classes, last, out->d[1], site->classes);
+	return tw_fail(why, TW_BAD_INPUT,
+		       "needs a prediction for each of %u positions, but %s gives %u values of a "
+		       "whole sample; begin with 'embedding %u 64', use no flatten, and end with "
+		       "'linear %u'",
+		       positions, last, tw_shape_width(out), site->classes, site->classes);
+}
+
 enum tw_status tw_loss_fits(const struct tw_loss *loss, const struct tw_model_site *site,
-			    uint32_t outputs, const char *last, struct tw_error *why)
+			    const struct tw_shape *out, const char *last, struct tw_error *why)
 {
 	const uint32_t n = wanted(loss, site->classes, site->targets);
+	const uint32_t outputs = tw_shape_width(out);
 
+	if (site->tokens)
+		return fits_tokens(loss, site, out, last, why);
 	if (outputs == n && n)
 		return TW_OK;
 	if (!n && (site->classes || !takes(loss, TW_LOSS_TARGETS)))

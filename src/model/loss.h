@@ -6,10 +6,10 @@
 #include "graph/loss.h"
 #include "model/model.h"
 
-/* `outputs` values are predicted by `last` ("layer 9 of 9, 'linear 12',").  *why is a sentence
+/* Such values are predicted by `last` ("layer 9 of 9, 'linear 12',").  *why is a sentence
  * without place. */
 enum tw_status tw_loss_fits(const struct tw_loss *loss, const struct tw_model_site *site,
-			    uint32_t outputs, const char *last, struct tw_error *why);
+			    const struct tw_shape *out, const char *last, struct tw_error *why);
 /* How many outputs a network needs for what the site's data has, under the site's loss. */
 uint32_t tw_loss_outputs(const struct tw_model_site *site);
 

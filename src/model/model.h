@@ -38,6 +38,7 @@ struct tw_model_site {
 	struct tw_shape in;
 	uint32_t classes; /* labels below this; 0: targets */
 	uint32_t targets; /* values per sample, where classes is 0 (an autoencoder: its inputs) */
+	bool tokens;      /* each number of a sample has a label: the one after it */
 	uint32_t init;    /* enum tw_init, for layers that do not say */
 	const char *loss; /* layer text of the loss: "cross-entropy smoothing 0.1" */
 	const char *loss_place; /* for errors */
@@ -46,7 +47,7 @@ struct tw_model_site {
 /* Build the graph.  Errors: "place: layer 4 of 9, 'conv 50 5x5': why, with the shapes"; inside a
  * residual "layer 3.2" is the second of its body, "layer 3 shortcut 1" of its shortcut.  The loss's
  * needs (as many outputs as classes or targets) are checked too, naming the last layer.  Linear
- * after rank 3 flattens by itself. */
+ * after rank 3 flattens by itself; after rank 2 it is computed position by position. */
 enum tw_status tw_model_build(const struct tw_model_site *site, const struct tw_layer *layer,
 			      size_t layers, struct tw_graph **out, struct tw_error *why);
 /* How people count the layer of a node or tensor prefix of such a graph: "4" is "5", "4.body.0" is
@@ -66,6 +67,7 @@ struct tw_zoo {
 				 struct tw_arena *keep, struct tw_layer **out, size_t *count,
 				 struct tw_error *why);
 	bool predicts_input; /* unless the job says otherwise: its loss is then one of values */
+	bool takes_tokens;   /* it reads tokens and predicts the next ones; refuses all else */
 };
 TW_REGISTRY(zoo, tw_zoo);
 

@@ -10,6 +10,8 @@
 #define WINDOW   "give a window of the sequence as features, and use `linear 64` and `relu`"
 #define ROW      "give the samples as images of height 1 (an NPY array of shape n, c, 1, w), and "
 #define LEFT_OUT "leave it out"
+#define BLOCK                                                                                      \
+	"use `attention 4` between `linear 384` and `linear 128`, in a residual, or model: gpt"
 
 const struct tw_other_layer tw_other_layers[] = {
 	/* activations */
@@ -49,17 +51,16 @@ const struct tw_other_layer tw_other_layers[] = {
 	/* normalisation */
 	{ "instancenorm", "use `groupnorm 16` on 16 channels: a group for each" },
 	{ "instancenorm2d", "use `groupnorm 16` on 16 channels: a group for each" },
-	{ "rmsnorm", "use `layernorm`" },
 	/* sequences */
 	{ "lstm", WINDOW },
 	{ "gru", WINDOW },
 	{ "rnn", WINDOW },
 	{ "recurrent", WINDOW },
-	{ "attention", WINDOW },
-	{ "multiheadattention", WINDOW },
-	{ "transformer", WINDOW },
-	{ "transformerencoder", WINDOW },
-	{ "embedding", "give a column of zeros and ones for each word, and use `linear 64`" },
+	{ "transformer", BLOCK },
+	{ "transformerencoder", BLOCK },
+	{ "transformerencoderlayer", BLOCK },
+	{ "positionalencoding", "use `positions`, which is trained" },
+	{ "positionalembedding", "use `positions`, which is trained" },
 	{ NULL },
 };
 

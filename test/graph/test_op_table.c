@@ -131,6 +131,7 @@ static void traits_go_together(void **state)
 		CHECK(!(t & TW_OP_IS_RELU) || ((t & TW_OP_IN_PLACE) && !op->options));
 		CHECK(!(t & TW_OP_ADDS) || op->ins == 2);
 		CHECK(!(t & TW_OP_PASSES) || op->ins == 1);
+		CHECK(!(t & TW_OP_READS_NUMBERS) || op->ins == 1);
 		CHECK(!(t & TW_OP_FLATTENS) || ((t & TW_OP_PASSES) && !op->options));
 		for (const char *const *name = op->elsewhere; name && *name; name++)
 			CHECK(!tw_op_find(*name));
@@ -164,7 +165,8 @@ static void samples_are_odd_enough(void **state)
 		size_t count = 0;
 
 		for (const struct tw_op_sample *s = op->samples; s->in.rank; s++, count++) {
-			CHECK(s->text && (s->in.rank == 1 || s->in.rank == 3));
+			CHECK(s->text && s->in.rank <= 3);
+			CHECK(s->in.rank != 2 || (op->traits & TW_OP_BY_POSITION));
 			for (uint32_t d = 0; d < s->in.rank; d++)
 				CHECK(s->in.d[d] > 0);
 			odd |= s->in.d[0] % 16 != 0;
@@ -196,7 +198,7 @@ static void form_one(const struct tw_op *op, const void *options, const struct t
 	assert_int_equal(why.text[0], '\0');
 	if (op->traits & TW_OP_LOSS)
 		return;
-	CHECK(form.out.rank == 1 || form.out.rank == 3);
+	CHECK(form.out.rank >= 1 && form.out.rank <= 3);
 	for (uint32_t d = 0; d < form.out.rank; d++)
 		CHECK(form.out.d[d] > 0);
 	CHECK(form.parameters <= TW_OP_PARAMETERS);
@@ -215,6 +217,9 @@ static void check_forms(const struct tw_op *op, const void *options)
 	static const struct tw_shape shapes[] = {
 		{ 1, { 1 } },
 		{ 1, { 2147483647 } },
+		{ 2, { 1, 1 } },
+		{ 2, { 7, 300000000 } },
+		{ 2, { 2147483647, 1 } },
 		{ 3, { 1, 1, 1 } },
 		{ 3, { 2, 1, 3 } },
 		{ 3, { 7, 1000000, 1 } },
@@ -227,6 +232,8 @@ static void check_forms(const struct tw_op *op, const void *options)
 		const struct tw_shape same[TW_OP_INS] = { shapes[i], shapes[i] };
 		const struct tw_shape other[TW_OP_INS] = { shapes[i], shapes[(i + 1) % count] };
 
+		if (shapes[i].rank == 2 && !(op->traits & TW_OP_BY_POSITION))
+			continue; /* the graph refuses it */
 		form_one(op, options, same, false);
 		if (op->ins == 2)
 			form_one(op, options, other, op->traits & TW_OP_ADDS);

@@ -48,6 +48,8 @@ static float draw(const struct tw_op_parameter *p, uint64_t what, size_t i)
 		return (float)g;
 	if (p->fan_in)
 		return (float)(g / sqrt(p->fan_in));
+	if (p->deviation > 0)
+		return (float)g;
 	return (float)(p->fill > 0 ? (double)p->fill * (0.5 + u) : (double)p->fill + 0.3 * g);
 }
 
@@ -60,6 +62,18 @@ static void fill(struct truth *t, uint32_t tensor, const struct tw_op_parameter 
 	for (size_t i = 0; i < n; i++) {
 		t->value[tensor][i] = draw(p, tensor, i);
 		t->exact[tensor][i] = (double)t->value[tensor][i];
+	}
+}
+
+/* The input of an op that reads numbers, which has no gradient. */
+static void number(struct truth *t)
+{
+	const struct tw_rng r = rng();
+
+	t->site.wants[0] = false;
+	for (size_t i = 0; i < t->n[0]; i++) {
+		t->exact[0][i] = (double)(tw_rng_u64(&r, 52, i) % t->form.parameter[0].d[0]);
+		t->value[0][i] = (float)t->exact[0][i];
 	}
 }
 
@@ -76,12 +90,14 @@ static size_t parameter_size(const struct tw_op_parameter *p)
 static void make_batch(struct truth *t)
 {
 	const size_t size = tw_shape_size(&t->site.in[0]);
-	uint32_t *label = get(t->site.batch, sizeof *label);
+	const uint32_t classes = t->site.in[0].d[t->site.in[0].rank == 2];
+	const uint32_t labels = tw_op_lines(&t->site);
+	uint32_t *label = get(labels, sizeof *label);
 	float *target = get(t->site.batch * size, sizeof *target);
 	const struct tw_rng r = rng();
 
-	for (uint32_t b = 0; b < t->site.batch; b++)
-		label[b] = (uint32_t)(tw_rng_u64(&r, 50, b) % t->site.in[0].d[0]);
+	for (uint32_t b = 0; b < labels; b++)
+		label[b] = (uint32_t)(tw_rng_u64(&r, 50, b) % classes);
 	for (size_t i = 0; i < t->site.batch * size; i++)
 		target[i] = (float)tw_rng_uniform(&r, 51, i);
 	t->batch = (struct tw_op_batch){ .position = UINT64_C(0x1fffffffe),
@@ -122,6 +138,8 @@ void truth_make(struct truth *t, const struct tw_op *op, const char *text, void 
 		t->site.wants[k] = train;
 		fill(t, k, NULL, batch * tw_shape_size(in));
 	}
+	if (op->traits & TW_OP_READS_NUMBERS)
+		number(t);
 	for (uint32_t k = 0; k < t->form.parameters; k++)
 		fill(t, TW_OP_INS + k, &t->form.parameter[k],
 		     parameter_size(&t->form.parameter[k]));
@@ -237,7 +255,8 @@ void truth_differences(struct truth *t)
 	for (uint32_t tensor = 0; tensor < TRUTH_TENSORS; tensor++) {
 		const uint32_t parameter = tensor - TW_OP_INS;
 
-		if (!t->has[tensor] || (tensor >= TW_OP_INS && t->form.parameter[parameter].buffer))
+		if (!t->has[tensor] || (tensor < TW_OP_INS && !t->site.wants[tensor]) ||
+		    (tensor >= TW_OP_INS && t->form.parameter[parameter].buffer))
 			continue;
 		find_spots(t, tensor);
 		find_ways(t, tensor);

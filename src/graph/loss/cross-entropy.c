@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross-entropy.c - how much probability the right class was not given. */
+/* cross-entropy.c - how much probability the right class was not given; of a sequence the mean over
+ * its positions, which have a class each. */
 #include "graph/loss/kit.h"
 #include "graph/op/approx.h"
 #include "vec/clone.h"
@@ -23,7 +24,7 @@ static enum tw_status entropy_form(const void *options, const struct tw_shape *i
 {
 	char text[40];
 
-	if (in[0].rank != 1 || in[0].d[0] < 2)
+	if (in[0].rank == 3 || tw_shape_width(in) < 2)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "needs one output for each of at least 2 classes, not %s",
 			       tw_shape_text(&in[0], text));
@@ -86,11 +87,11 @@ static double exp_sum_all(float *e, const float *z, float top, size_t n)
 struct entropy {
 	double spread; /* smoothing */
 	size_t n;
-	float share; /* 1 / batch */
+	float share; /* 1 / lines of the batch */
 };
 
-static double entropy_sample(const struct entropy *c, const float *z, uint32_t label, float *d,
-			     bool *right)
+static double entropy_line(const struct entropy *c, const float *z, uint32_t label, float *d,
+			   bool *right)
 {
 	const size_t best = largest(z, c->n);
 	const float top = z[best];
@@ -118,35 +119,41 @@ static double smoothing(const struct tw_op_site *site)
 static enum tw_status entropy_forward(const struct tw_op_site *site, const void *kernel,
 				      const struct tw_op_run *run)
 {
-	const struct entropy c = { smoothing(site), size_of(site), 1.0f / (float)site->batch };
-	double loss = 0;
+	const size_t positions = tw_shape_positions(&site->in[0]), lines = tw_op_lines(site);
+	const struct entropy c = { smoothing(site), tw_shape_width(&site->in[0]),
+				   1.0f / (float)lines };
+	double loss = 0, of_sample = 0;
 	size_t correct = 0;
 
 	if (!run->batch->label)
 		return TW_BAD_INPUT;
-	for (size_t b = 0; b < site->batch; b++) {
+	for (size_t b = 0; b < lines; b++) {
 		const uint32_t label = run->batch->label[b];
 		float *d = site->train ? (float *)run->saved + b * c.n : NULL;
 		bool right;
 
 		if (label >= c.n)
 			return TW_BAD_INPUT;
-		loss += entropy_sample(&c, run->in[0] + b * c.n, label, d, &right);
+		of_sample += entropy_line(&c, run->in[0] + b * c.n, label, d, &right);
 		correct += right;
+		if (b % positions + 1 < positions)
+			continue;
+		loss += of_sample / (double)positions;
+		of_sample = 0;
 	}
 	*run->batch->loss = loss;
-	*run->batch->correct = (double)correct;
+	*run->batch->correct = (double)correct / (double)positions;
 	return TW_OK;
 }
 
 static void entropy_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
 			      const double *const *in, const double *const *parameter, double *out)
 {
-	const size_t n = size_of(site);
+	const size_t n = tw_shape_width(&site->in[0]), lines = tw_op_lines(site);
 	const double s = smoothing(site);
 
 	out[0] = 0;
-	for (size_t b = 0; b < site->batch; b++) {
+	for (size_t b = 0; b < lines; b++) {
 		const double *z = in[0] + b * n;
 		double top = z[0], sum = 0;
 
@@ -156,7 +163,7 @@ static void entropy_reference(const struct tw_op_site *site, const struct tw_op_
 			sum += exp(z[i] - top);
 		for (size_t i = 0; i < n; i++)
 			out[0] -= ((i == batch->label[b] ? 1 - s : 0) + s / (double)n) *
-				  (z[i] - top - log(sum)) / site->batch;
+				  (z[i] - top - log(sum)) / (double)lines;
 	}
 }
 
@@ -165,6 +172,8 @@ static const struct tw_op_sample entropy_samples[] = {
 	{ "smoothing 0.1", { 1, { 7 } } },
 	{ "", { 1, { 2 } } },
 	{ "smoothing 0.3", { 1, { 301 } } },
+	{ "", { 2, { 5, 7 } } },
+	{ "smoothing 0.1", { 2, { 3, 2 } } },
 	{ NULL },
 };
 
@@ -172,7 +181,7 @@ const struct tw_loss tw_loss_cross_entropy = {
 	.op = {
 		.name = "cross-entropy",
 		.help = "negative log-likelihood of the right class (includes softmax)",
-		.traits = TW_OP_LOSS | TW_OP_SOFTMAX,
+		.traits = TW_OP_LOSS | TW_OP_SOFTMAX | TW_OP_BY_POSITION,
 		.ins = 1,
 		.options = entropy_rows,
 		.options_bytes = sizeof(struct entropy_options),

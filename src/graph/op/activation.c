@@ -21,11 +21,8 @@ static enum tw_status keep_shape(const struct tw_shape *in, struct tw_op_form *f
 }
 
 static const struct tw_op_sample samples[] = {
-	{ "", { 1, { 7 } } },
-	{ "", { 1, { 1 } } },
-	{ "", { 3, { 3, 5, 7 } } },
-	{ "", { 3, { 32, 3, 3 } } },
-	{ NULL },
+	{ "", { 1, { 7 } } },        { "", { 1, { 1 } } },    { "", { 3, { 3, 5, 7 } } },
+	{ "", { 3, { 32, 3, 3 } } }, { "", { 2, { 3, 6 } } }, { NULL },
 };
 
 /* relu */
@@ -73,7 +70,9 @@ static void relu_reference(const struct tw_op_site *site, const struct tw_op_bat
 		out[i] = in[0][i] < 0 ? 0 : in[0][i];
 }
 
-#define FROM_OUT (TW_OP_READS_OUT | TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT)
+#define FROM_OUT                                                                                   \
+	(TW_OP_READS_OUT | TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT |           \
+	 TW_OP_BY_POSITION)
 
 static void relu_c(const struct tw_op_site *site, FILE *out)
 {
@@ -350,6 +349,7 @@ static const struct tw_op_sample gelu_samples[] = {
 	{ "", { 3, { 16, 3, 5 } } },
 	{ "approximate tanh", { 1, { 19 } } },
 	{ "approximate none", { 3, { 3, 4, 1 } } },
+	{ "", { 2, { 5, 3 } } },
 	{ NULL },
 };
 
@@ -454,7 +454,7 @@ static void gelu_torch(const void *options, const struct tw_shape *in, char text
 static const struct tw_op gelu_op = {
 	.name = "gelu",
 	.help = "x times the probability that a normal variable is below x",
-	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT,
+	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT | TW_OP_BY_POSITION,
 	.ins = 1,
 	.options = gelu_rows,
 	.options_bytes = sizeof(struct gelu_options),

@@ -66,6 +66,7 @@ static const struct tw_op_sample add_samples[] = {
 	{ "", { 1, { 17 } } },
 	{ "", { 3, { 3, 5, 3 } } },
 	{ "", { 3, { 32, 3, 1 } } },
+	{ "", { 2, { 3, 4 } } },
 	{ NULL },
 };
 
@@ -73,7 +74,8 @@ static const struct tw_op_sample add_samples[] = {
 static const struct tw_op add_op = {
 	.name = "add",
 	.help = "the sum of two layers of one shape",
-	.traits = TW_OP_ADDS | TW_OP_IN_PLACE | TW_OP_FOLLOWS_LAYOUT | TW_OP_TAKES_RELU,
+	.traits = TW_OP_ADDS | TW_OP_IN_PLACE | TW_OP_FOLLOWS_LAYOUT | TW_OP_TAKES_RELU |
+		  TW_OP_BY_POSITION,
 	.ins = 2,
 	.samples = add_samples,
 	.form = add_form,
@@ -150,7 +152,7 @@ static void scale_torch(const void *options, const struct tw_shape *in, char tex
 static const struct tw_op scale_op = {
 	.name = "scale",
 	.help = "multiplies by a constant",
-	.traits = TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT,
+	.traits = TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT | TW_OP_BY_POSITION,
 	.ins = 1,
 	.options = scale_rows,
 	.positional = 1,

@@ -176,11 +176,8 @@ static void dropout_reference(const struct tw_op_site *site, const struct tw_op_
 }
 
 static const struct tw_op_sample samples[] = {
-	{ "", { 1, { 259 } } },
-	{ "0.2", { 3, { 3, 5, 7 } } },
-	{ "rate 0.9", { 3, { 32, 3, 5 } } },
-	{ "0", { 1, { 3 } } },
-	{ NULL },
+	{ "", { 1, { 259 } } }, { "0.2", { 3, { 3, 5, 7 } } }, { "rate 0.9", { 3, { 32, 3, 5 } } },
+	{ "0", { 1, { 3 } } },  { "0.3", { 2, { 4, 9 } } },    { NULL },
 };
 
 static void dropout_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
@@ -194,7 +191,7 @@ static const struct tw_op dropout_op = {
 	.name = "dropout",
 	.help = "sets a random share of the values to 0 in training, drawn for each sample",
 	.traits = TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT | TW_OP_DRAWS |
-		  TW_OP_PASSES,
+		  TW_OP_PASSES | TW_OP_BY_POSITION,
 	.ins = 1,
 	.options = dropout_rows,
 	.positional = 1,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flatten.c - an image as a list of features: channel, row, column, as PLAIN lies already. */
+/* flatten.c - an image or a sequence as a list of features: channel, row, column, or position,
+ * feature, as PLAIN lies already. */
 #include "graph/op.h"
 
 static enum tw_status flatten_form(const void *options, const struct tw_shape *in,
@@ -26,6 +27,7 @@ static const struct tw_op_sample samples[] = {
 	{ "", { 3, { 3, 5, 7 } } },
 	{ "", { 3, { 32, 1, 1 } } },
 	{ "", { 1, { 9 } } },
+	{ "", { 2, { 4, 3 } } },
 	{ NULL },
 };
 
@@ -37,8 +39,8 @@ static void flatten_torch(const void *options, const struct tw_shape *in, char t
 /* Neither forward nor backward: see TW_OP_PASSES. */
 static const struct tw_op flatten_op = {
 	.name = "flatten",
-	.help = "all values of an image as features",
-	.traits = TW_OP_PASSES | TW_OP_FLATTENS,
+	.help = "all values of an image or a sequence as features",
+	.traits = TW_OP_PASSES | TW_OP_FLATTENS | TW_OP_BY_POSITION,
 	.ins = 1,
 	.samples = samples,
 	.form = flatten_form,

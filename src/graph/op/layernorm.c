@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm.c - all values of a sample to mean 0 and variance 1, then scaled and moved one by one.
+/* layernorm.c - all values of a sample to mean 0 and variance 1, then scaled and moved one by one;
+ * of a sequence those of each position.
  *
- * Weight and bias have the sample's shape.  Saved: mean and 1 / deviation of each sample.
- * Scratch of backward: two samples. */
+ * What is normalised together is a line.  Weight and bias have a line's shape.  Saved: mean and
+ * 1 / deviation of each line.  Scratch of backward: two lines. */
 #include "graph/op.h"
 #include "graph/op/norm.h"
 #include "vec/clone.h"
@@ -23,15 +24,17 @@ static const struct tw_option layernorm_options[] = { TW_OPTION(struct layernorm
 static enum tw_status form(const void *options, const struct tw_shape *in, struct tw_op_form *f,
 			   struct tw_error *why)
 {
+	const uint32_t leading = in->rank == 2; /* sizes that are not of a line */
+
 	f->out = *in;
 	for (uint32_t k = 0; k < 2; k++) {
 		f->parameter[k] = (struct tw_op_parameter){
 			.name = k ? "bias" : "weight",
-			.rank = in->rank,
+			.rank = in->rank - leading,
 			.fill = k ? 0 : 1,
 		};
-		for (uint32_t i = 0; i < in->rank; i++)
-			f->parameter[k].d[i] = in->d[i];
+		for (uint32_t i = leading; i < in->rank; i++)
+			f->parameter[k].d[i - leading] = in->d[i];
 	}
 	f->parameters = 2;
 	f->flops = 7.0 * (double)tw_shape_size(in);
@@ -42,8 +45,8 @@ static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *k
 			      struct tw_op_memory *need)
 {
 	if (site->train) {
-		need->saved = 2 * site->batch * sizeof(float);
-		need->backward = 2 * tw_shape_size(&site->in[0]) * sizeof(float);
+		need->saved = 2 * (size_t)tw_op_lines(site) * sizeof(float);
+		need->backward = 2 * (size_t)tw_shape_width(&site->in[0]) * sizeof(float);
 	}
 	return TW_OK;
 }
@@ -61,10 +64,10 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 			      const struct tw_op_run *run)
 {
 	const struct layernorm_options *o = site->options;
-	const size_t n = tw_shape_size(&site->in[0]);
+	const size_t n = tw_shape_width(&site->in[0]);
 	float *saved = run->saved;
 
-	for (size_t b = 0; b < site->batch; b++) {
+	for (size_t b = 0; b < tw_op_lines(site); b++) {
 		const float *x = run->in[0] + b * n;
 		float *y = run->out + b * n;
 		float place[2];
@@ -77,8 +80,8 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 	return TW_OK;
 }
 
-/* What one sample gives to the parameters' gradients; unit and weighted are kept for dx. */
-TW_CLONED_STATIC(void, add_sample,
+/* What one line gives to the parameters' gradients; unit and weighted are kept for dx. */
+TW_CLONED_STATIC(void, add_line,
 		 (const float *restrict x, const float *restrict dy, const float *restrict weight,
 		  const float *restrict place, size_t n, float *restrict dweight,
 		  float *restrict dbias, float *restrict unit, float *restrict weighted),
@@ -95,7 +98,7 @@ TW_CLONED_STATIC(void, add_sample,
 }
 
 /* The same where the parameters are frozen. */
-TW_CLONED_STATIC(void, split_sample,
+TW_CLONED_STATIC(void, split_line,
 		 (const float *restrict x, const float *restrict dy, const float *restrict weight,
 		  const float *restrict place, size_t n, float *restrict unit,
 		  float *restrict weighted),
@@ -112,7 +115,7 @@ TW_CLONED_STATIC(void, split_sample,
 static enum tw_status backward(const struct tw_op_site *site, const void *kernel,
 			       const struct tw_op_run *run)
 {
-	const size_t n = tw_shape_size(&site->in[0]);
+	const size_t n = tw_shape_width(&site->in[0]);
 	const float *saved = run->saved;
 	float *unit = run->scratch, *weighted = unit + n;
 
@@ -120,14 +123,14 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 		memset(run->change[0], 0, n * sizeof(float));
 		memset(run->change[1], 0, n * sizeof(float));
 	}
-	for (size_t b = 0; b < site->batch; b++) {
+	for (size_t b = 0; b < tw_op_lines(site); b++) {
 		const float *x = run->in[0] + b * n, *dy = run->out_gradient + b * n;
 
 		if (site->frozen)
-			split_sample(x, dy, run->parameter[0], saved + 2 * b, n, unit, weighted);
+			split_line(x, dy, run->parameter[0], saved + 2 * b, n, unit, weighted);
 		else
-			add_sample(x, dy, run->parameter[0], saved + 2 * b, n, run->change[0],
-				   run->change[1], unit, weighted);
+			add_line(x, dy, run->parameter[0], saved + 2 * b, n, run->change[0],
+				 run->change[1], unit, weighted);
 		if (site->wants[0])
 			tw_norm_back(unit, weighted, saved[2 * b + 1], n,
 				     run->in_gradient[0] + b * n);
@@ -139,9 +142,9 @@ static void reference(const struct tw_op_site *site, const struct tw_op_batch *b
 		      const double *const *in, const double *const *parameter, double *out)
 {
 	const struct layernorm_options *o = site->options;
-	const size_t n = tw_shape_size(&site->in[0]);
+	const size_t n = tw_shape_width(&site->in[0]);
 
-	for (size_t b = 0; b < site->batch; b++) {
+	for (size_t b = 0; b < tw_op_lines(site); b++) {
 		const double *x = in[0] + b * n;
 		double mean = 0, var = 0;
 
@@ -157,11 +160,8 @@ static void reference(const struct tw_op_site *site, const struct tw_op_batch *b
 }
 
 static const struct tw_op_sample samples[] = {
-	{ "", { 1, { 7 } } },
-	{ "", { 1, { 33 } } },
-	{ "epsilon 0.01", { 3, { 3, 2, 5 } } },
-	{ "", { 1, { 2 } }, 3 },
-	{ NULL },
+	{ "", { 1, { 7 } } },    { "", { 1, { 33 } } },   { "epsilon 0.01", { 3, { 3, 2, 5 } } },
+	{ "", { 1, { 2 } }, 3 }, { "", { 2, { 3, 9 } } }, { NULL },
 };
 
 static void c(const struct tw_op_site *site, FILE *out)
@@ -169,21 +169,26 @@ static void c(const struct tw_op_site *site, FILE *out)
 	const struct layernorm_options *o = site->options;
 
 	fprintf(out,
-		"\tdouble mean = 0, var = 0;\n\n"
-		"\tfor (int i = 0; i < N; i++)\n"
-		"\t\tmean += (double)x[i] / N;\n"
-		"\tfor (int i = 0; i < N; i++)\n"
-		"\t\tvar += (x[i] - mean) * (x[i] - mean) / N;\n" TW_OP_C_EACH
-		"(float)((x[i] - mean) / sqrt(var + %.9g)) * p0[i] + p1[i];\n",
-		(double)o->epsilon);
+		"\tenum { L = %s };\n\n"
+		"\tfor (int t = 0; t < N; t += L) {\n"
+		"\t\tdouble mean = 0, var = 0;\n\n"
+		"\t\tfor (int i = 0; i < L; i++)\n"
+		"\t\t\tmean += (double)x[t + i] / L;\n"
+		"\t\tfor (int i = 0; i < L; i++)\n"
+		"\t\t\tvar += (x[t + i] - mean) * (x[t + i] - mean) / L;\n"
+		"\t\tfor (int i = 0; i < L; i++)\n"
+		"\t\t\ty[t + i] = (float)((x[t + i] - mean) / sqrt(var + %.9g)) * p0[i] + "
+		"p1[i];\n"
+		"\t}\n",
+		site->in[0].rank == 2 ? "H" : "N", (double)o->epsilon);
 }
 
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct layernorm_options *o = options;
 
-	if (in->rank == 1)
-		snprintf(text, TW_TORCH_ROOM, "nn.LayerNorm(%u, eps=%.9g)", in->d[0],
+	if (in->rank != 3)
+		snprintf(text, TW_TORCH_ROOM, "nn.LayerNorm(%u, eps=%.9g)", tw_shape_width(in),
 			 (double)o->epsilon);
 	else
 		snprintf(text, TW_TORCH_ROOM, "nn.LayerNorm([%u, %u, %u], eps=%.9g)", in->d[0],
@@ -193,9 +198,9 @@ static void torch(const void *options, const struct tw_shape *in, char text[TW_T
 static const struct tw_op layernorm = {
 	.name = "layernorm",
 	.elsewhere = (const char *const[]){ "ln", NULL },
-	.help = "normalises all values of a sample to mean 0 and variance 1, then scales and "
-		"shifts them",
-	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE,
+	.help = "normalises the values of a sample or a position to mean 0 and variance 1, and "
+		"scales them",
+	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE | TW_OP_BY_POSITION,
 	.ins = 1,
 	.options = layernorm_options,
 	.options_bytes = sizeof(struct layernorm_options),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear.c - y = x w^T + b.
+/* linear.c - y = x w^T + b, of a sequence position by position.
  *
  * Weights stay as the vector has them, [out][in]: packing them again for every fetch costs more
  * than packed products save (measured for the layers of the examples).  Forward is oneDNN's matmul,
@@ -44,18 +44,19 @@ static enum tw_status linear_form(const void *options, const struct tw_shape *in
 				  struct tw_op_form *form, struct tw_error *why)
 {
 	const struct linear_options *o = options;
-	const uint32_t n = in[0].d[0];
+	const uint32_t n = tw_shape_width(in), positions = tw_shape_positions(in);
 	char text[40];
 
-	if (in[0].rank != 1)
+	if (in[0].rank == 3)
 		return tw_fail(why, TW_BAD_INPUT, "needs features, not %s: put flatten before it",
 			       tw_shape_text(&in[0], text));
 	*form = (struct tw_op_form){
-		.out = { .rank = 1, .d = { o->outputs } },
+		.out = { .rank = in->rank, .d = { in->rank == 2 ? positions : o->outputs } },
 		.parameters = o->bias ? 2 : 1,
-		.products = 2.0 * n * o->outputs,
-		.flops = 2.0 * n * o->outputs + (o->bias ? o->outputs : 0),
+		.products = 2.0 * n * o->outputs * positions,
+		.flops = (2.0 * n + (o->bias ? 1 : 0)) * o->outputs * positions,
 	};
+	form->out.d[in->rank - 1] = o->outputs;
 	form->parameter[0] = (struct tw_op_parameter){ .name = "weight",
 						       .rank = 2,
 						       .d = { o->outputs, n },
@@ -102,10 +103,10 @@ static enum tw_status some_rows(const struct tw_op_site *site, struct tw_onednn 
 				uint32_t *id, size_t *pad)
 {
 	static const int arg[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
-	const uint32_t in = site->in[0].d[0];
-	const dnnl_memory_desc_t x = matrix(site->batch, in, dnnl_ab);
+	const uint32_t in = tw_shape_width(&site->in[0]);
+	const dnnl_memory_desc_t x = matrix(tw_op_lines(site), in, dnnl_ab);
 	const dnnl_memory_desc_t w = matrix(in, rows, dnnl_ba);
-	const dnnl_memory_desc_t y = matrix(site->batch, rows, dnnl_ab);
+	const dnnl_memory_desc_t y = matrix(tw_op_lines(site), rows, dnnl_ab);
 	dnnl_primitive_desc_t pd;
 	const enum tw_status st = tw_onednn_product(kit, &x, &w, &y, false, &pd);
 
@@ -115,7 +116,8 @@ static enum tw_status some_rows(const struct tw_op_site *site, struct tw_onednn 
 static enum tw_status make_forward(const struct tw_op_site *site, struct tw_onednn *kit,
 				   struct linear_kernel *l, size_t *scratch)
 {
-	const uint32_t in = site->in[0].d[0], out = site->out.d[0], rows = tw_linear_rows(site);
+	const uint32_t in = tw_shape_width(&site->in[0]), out = tw_shape_width(&site->out),
+		       rows = tw_linear_rows(site);
 	size_t pad = 0;
 	enum tw_status st = some_rows(site, kit, rows, &l->forward, &pad);
 
@@ -123,7 +125,8 @@ static enum tw_status make_forward(const struct tw_op_site *site, struct tw_oned
 		st = some_rows(site, kit, out % rows, &l->rest, &pad);
 	l->rows_at = tw_op_aligned(pad);
 	l->products_at = l->rows_at + tw_op_aligned((size_t)rows * in * sizeof(float));
-	*scratch = l->products_at + (rows < out ? site->batch * rows * sizeof(float) : 0);
+	*scratch = l->products_at +
+		   (rows < out ? (size_t)tw_op_lines(site) * rows * sizeof(float) : 0);
 	return st;
 }
 
@@ -147,7 +150,8 @@ static enum tw_status linear_forward(const struct tw_op_site *site, const void *
 				     const struct tw_op_run *run)
 {
 	const struct linear_kernel *l = kernel;
-	const size_t in = site->in[0].d[0], out = site->out.d[0], rows = tw_linear_rows(site);
+	const size_t in = tw_shape_width(&site->in[0]), out = tw_shape_width(&site->out),
+		     rows = tw_linear_rows(site);
 	const float *bias = with_bias(site) ? run->parameter[1] : NULL;
 	float *room = (float *)((char *)run->scratch + l->rows_at);
 	float *y = rows < out ? (float *)((char *)run->scratch + l->products_at) : run->out;
@@ -160,7 +164,7 @@ static enum tw_status linear_forward(const struct tw_op_site *site, const void *
 
 		st = tw_hand_run(run->hand, n < rows ? l->rest : l->forward, data, run->scratch);
 		if (st == TW_OK && (bias || site->relu || y != run->out))
-			biased(run->out + r, y, bias ? bias + r : NULL, site->batch, n, out,
+			biased(run->out + r, y, bias ? bias + r : NULL, tw_op_lines(site), n, out,
 			       site->relu);
 	}
 	return st;
@@ -172,16 +176,17 @@ static enum tw_status linear_backward(const struct tw_op_site *site, const void 
 	const struct linear_kernel *l = kernel;
 
 	if (with_bias(site) && !site->frozen)
-		tw_vec_sum_rows(run->change[1], run->out_gradient, site->batch, site->out.d[0]);
+		tw_vec_sum_rows(run->change[1], run->out_gradient, tw_op_lines(site),
+				tw_shape_width(&site->out));
 	return tw_linear_back_run(site, &l->back, run);
 }
 
 static void linear_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
 			     const double *const *in, const double *const *parameter, double *out)
 {
-	const size_t n = site->in[0].d[0], m = site->out.d[0];
+	const size_t n = tw_shape_width(&site->in[0]), m = tw_shape_width(&site->out);
 
-	for (size_t b = 0; b < site->batch; b++)
+	for (size_t b = 0; b < tw_op_lines(site); b++)
 		for (size_t o = 0; o < m; o++) {
 			double sum = with_bias(site) ? parameter[1][o] : 0;
 
@@ -201,26 +206,33 @@ static const struct tw_op_sample samples[] = {
 	{ "600", { 1, { 512 } } },
 	/* more rows than are multiplied at a time, with some left */
 	{ "66", { 1, { 16400 } }, 1 },
+	/* every position of a sequence alike */
+	{ "9", { 2, { 5, 7 } } },
+	{ "6 bias false", { 2, { 3, 512 } } },
 	{ NULL },
 };
 
 static void linear_c(const struct tw_op_site *site, FILE *out)
 {
+	const bool lines = site->in[0].rank == 2;
+
 	fprintf(out,
-		"\tfor (int o = 0; o < M; o++) {\n"
+		"%s\tfor (int o = 0; o < %s; o++) {\n"
 		"\t\tdouble sum = %s;\n\n"
-		"\t\tfor (int i = 0; i < N; i++)\n"
-		"\t\t\tsum += (double)x[i] * p0[o * N + i];\n"
-		"\t\ty[o] = (float)sum;\n"
+		"\t\tfor (int i = 0; i < %s; i++)\n"
+		"\t\t\tsum += (double)x[%si] * p0[o * %s + i];\n"
+		"\t\ty[%so] = (float)sum;\n"
 		"\t}\n",
-		with_bias(site) ? "p1[o]" : "0");
+		lines ? "\tfor (int t = 0; t < C; t++)\n" : "", lines ? "MH" : "M",
+		with_bias(site) ? "p1[o]" : "0", lines ? "H" : "N", lines ? "t * H + " : "",
+		lines ? "H" : "N", lines ? "t * MH + " : "");
 }
 
 static void linear_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
 	const struct linear_options *o = options;
 
-	snprintf(text, TW_TORCH_ROOM, "nn.Linear(%zu, %u%s)", tw_shape_size(in), o->outputs,
+	snprintf(text, TW_TORCH_ROOM, "nn.Linear(%u, %u%s)", tw_shape_width(in), o->outputs,
 		 o->bias ? "" : ", bias=False");
 }
 
@@ -228,7 +240,8 @@ static const struct tw_op linear_op = {
 	.name = "linear",
 	.elsewhere = (const char *const[]){ "dense", "fc", "fully-connected", NULL },
 	.help = "every output is a weighted sum of all inputs",
-	.traits = TW_OP_READS_IN | TW_OP_TAKES_RELU | TW_OP_WANTS_FEATURES | TW_OP_TAKES_PIECES,
+	.traits = TW_OP_READS_IN | TW_OP_TAKES_RELU | TW_OP_WANTS_FEATURES | TW_OP_TAKES_PIECES |
+		  TW_OP_BY_POSITION,
 	.ins = 1,
 	.options = linear_rows,
 	.positional = 1,

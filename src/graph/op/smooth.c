@@ -7,8 +7,10 @@
 #include "graph/op/approx.h"
 #include "vec/clone.h"
 
-#define APART    _Pragma("GCC ivdep") /* arrays are the same or apart */
-#define FROM_OUT (TW_OP_READS_OUT | TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT)
+#define APART _Pragma("GCC ivdep") /* arrays are the same or apart */
+#define FROM_OUT                                                                                   \
+	(TW_OP_READS_OUT | TW_OP_IN_PLACE | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT |           \
+	 TW_OP_BY_POSITION)
 
 static size_t values(const struct tw_op_site *site)
 {
@@ -183,7 +185,7 @@ static const struct tw_op silu_op = {
 	.name = "silu",
 	.elsewhere = (const char *const[]){ "swish", NULL },
 	.help = "x / (1 + e^-x)",
-	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT,
+	.traits = TW_OP_READS_IN | TW_OP_BACK_IN_PLACE | TW_OP_FOLLOWS_LAYOUT | TW_OP_BY_POSITION,
 	.ins = 1,
 	.samples = silu_samples,
 	.form = form,
