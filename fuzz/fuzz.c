@@ -110,13 +110,19 @@ static void fill(const struct tw_data *d, const struct tw_samples *set)
 	const struct tw_batch b = { .set = set, .index = index, .count = count };
 	float *x = malloc((count * d->features + 1) * sizeof *x);
 	float *target = malloc(((size_t)count * d->targets + 1) * sizeof *target);
-	uint32_t label[4];
+	const size_t labels = tw_data_labels(d);
+	uint32_t *label = malloc((count * labels + 1) * sizeof *label);
 
-	MUST(x && target);
+	MUST(x && target && label);
 	if (count)
 		tw_data_fill(d, &b, NULL, 1, x, label, target);
 	for (uint32_t k = 0; k < count; k++)
-		MUST(d->targets ? isfinite(target[k * d->targets]) : label[k] < d->classes);
+		MUST(d->targets ? isfinite(target[k * d->targets])
+				: label[k * labels] < d->classes);
+	for (size_t k = 0; d->tokens && k < count * labels; k++)
+		MUST(x[k] >= 0 && x[k] < (float)d->classes && label[k] < d->classes &&
+		     ((k + 1) % labels == 0 || x[k + 1] == (float)label[k]));
+	free(label);
 	free(x);
 	free(target);
 }

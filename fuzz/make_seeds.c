@@ -218,6 +218,25 @@ static void idx(void)
 	pair("idx", "gzip", 1 + 8, &zipped, &labels);
 }
 
+static void tokens(void)
+{
+	struct seed text = { .n = 0 }, numbers = { .n = 0 }, wide = { .n = 0 }, none = { .n = 0 },
+		    zipped;
+
+	add(&text, "call me ishmael, some years ago", 31);
+	for (uint8_t k = 0; k < 40; k++) {
+		add_byte(&numbers, k * 5);
+		add_byte(&numbers, k % 2);
+		add(&wide, (uint8_t[4]){ k * 5, k % 2 }, 4);
+	}
+	pair("tokens", "text", 0, &text, &none);
+	pair("tokens", "text-with-test", 32, &text, &text);
+	pair("tokens", "16-bits", 4 + 64, &numbers, &none);
+	pair("tokens", "32-bits", 64 + 128, &wide, &none);
+	zip(&text, &zipped);
+	pair("tokens", "gzip", 1, &zipped, &none);
+}
+
 static void add_npy(struct seed *s, const char *type, const char *shape)
 {
 	char text[128];
@@ -763,6 +782,7 @@ int main(int argc, char **argv)
 	corpus = argv[1];
 	frames();
 	idx();
+	tokens();
 	npy();
 	csv();
 	pictures();

@@ -41,7 +41,8 @@ KINDS = {
 # Names that are also other things: a literal that is such a word alone says nothing.
 OTHER_MEANINGS = set('''
     none mean momentum nesterov average delay gap inverse multi backup async
-    linear local scale add caller csv npy idx images tar digits softmax sigmoid tanh affine library
+    linear local scale add caller csv npy idx images tar digits text tokens softmax sigmoid tanh affine
+    library
 '''.split())
 
 # Kinds whose names are used in examples for people ("such as 'linear 10'", "model: lenet").

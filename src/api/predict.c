@@ -86,6 +86,11 @@ enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **
 	m = calloc(1, sizeof *m);
 	st = m ? tw_trained_open(path, NULL, &none, &silence, &m->trained, &said)
 	       : tw_fail(&said, TW_NO_MEMORY, "no memory for the model");
+	if (st == TW_OK && m->trained.card->data.tokens)
+		st = tw_fail(&said, TW_BAD_INPUT,
+			     "%.300s predicts the next token of a text, and takes no rows; use "
+			     "thalweg generate",
+			     path);
 	if (st == TW_OK)
 		st = make_room(m, &said);
 	if (st == TW_OK) {

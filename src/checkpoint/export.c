@@ -177,6 +177,10 @@ static enum tw_status stand_alone(const struct tw_snapshot *s, struct goods *g,
 			       "--standalone: %.300s already contains its normalisation", s->path);
 	if (st == TW_OK)
 		st = check_tensors(s, g, why);
+	if (st == TW_OK && g->card->data.tokens) { /* there is nothing to normalise */
+		g->card->standalone = true;
+		return TW_OK;
+	}
 	if (st == TW_OK)
 		st = renumber(g, why);
 	if (st == TW_OK)

@@ -14,8 +14,13 @@
 #include <string.h>
 
 const char *const tw_card_tasks[] = {
-	[TW_CARD_CLASSES] = "classes", [TW_CARD_VALUES] = "values",     [TW_CARD_INPUT] = "input",
-	[TW_CARD_MADE_UP] = "made-up", [TW_CARD_EXTERNAL] = "external", NULL,
+	[TW_CARD_CLASSES] = "classes",
+	[TW_CARD_VALUES] = "values",
+	[TW_CARD_INPUT] = "input",
+	[TW_CARD_TOKENS] = "tokens",
+	[TW_CARD_MADE_UP] = "made-up",
+	[TW_CARD_EXTERNAL] = "external",
+	NULL,
 };
 const char *const tw_card_readings[] = {
 	[TW_READ_VALUES] = "values",
@@ -342,7 +347,11 @@ static enum tw_status read_output(const struct reading *r, const json_t *o)
 		return st;
 	d->classes = (uint32_t)classes;
 	d->targets = (uint32_t)targets;
-	if ((classes > 0) == (targets > 0) || (r->c->task == TW_CARD_CLASSES && classes < 2) ||
+	d->tokens = r->c->task == TW_CARD_TOKENS;
+	if (d->tokens && d->rank != 1)
+		return wrong(r, "input.shape", "is an image, and the task has tokens");
+	if ((classes > 0) == (targets > 0) ||
+	    ((r->c->task == TW_CARD_CLASSES || d->tokens) && classes < 2) ||
 	    (r->c->task == TW_CARD_VALUES && !targets))
 		return wrong(r, "output", "does not have the classes or the targets of its task");
 	st = read_names(r, json_object_get(o, "names"), "output.names", classes ? classes : targets,

@@ -22,6 +22,7 @@ enum tw_card_task {
 	TW_CARD_CLASSES,  /* one class of several */
 	TW_CARD_VALUES,   /* numbers */
 	TW_CARD_INPUT,    /* its own input, as the network sees it */
+	TW_CARD_TOKENS,   /* at each position of a sequence the next token */
 	TW_CARD_MADE_UP,  /* no network: a model that makes its samples up */
 	TW_CARD_EXTERNAL, /* no network that we know: the engine was a program's own */
 };

@@ -98,6 +98,7 @@ static enum tw_status take_data(struct tw_card *c, const struct tw_data *d)
 	to->features = d->features;
 	to->kind = d->kind;
 	to->classes = d->classes;
+	to->tokens = d->tokens;
 	to->targets = d->targets;
 	to->names.separator = d->names.separator;
 	to->names.place = d->names.place;
@@ -195,7 +196,7 @@ static enum tw_status take_origin(struct tw_card *c, const struct tw_job *job,
 
 	tw_sha_text(&d->fingerprint, print);
 	snprintf(split, sizeof split, "%" PRIu64, o->split);
-	c->normalise = names[o->normalise];
+	c->normalise = names[d->tokens ? TW_NORMALISE_NONE : o->normalise];
 	c->source = text(c, job->data.from->name);
 	c->fingerprint = text(c, print);
 	c->split = text(c, split);
@@ -220,6 +221,7 @@ static enum tw_status fill(struct tw_card *c, const struct tw_job *job,
 		return TW_OK;
 	}
 	c->task = job->data.predict == TW_PREDICT_INPUT ? TW_CARD_INPUT
+		  : d->tokens                           ? TW_CARD_TOKENS
 		  : d->classes                          ? TW_CARD_CLASSES
 							: TW_CARD_VALUES;
 	st = take_data(c, d);
@@ -286,6 +288,7 @@ enum tw_status tw_card_graph(const struct tw_card *c, struct tw_heap *heap, stru
 		.in = { .rank = c->data.rank },
 		.classes = own ? 0 : c->data.classes,
 		.targets = own ? (uint32_t)c->data.features : c->data.targets,
+		.tokens = c->data.tokens,
 		.loss = c->loss,
 		.loss_place = "",
 	};

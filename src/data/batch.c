@@ -143,6 +143,8 @@ static void add_noise(const struct tw_rng *rng, uint64_t position, float deviati
 void tw_data_answers(const struct tw_data *d, const struct tw_batch *b, uint32_t *label,
 		     float *target)
 {
+	const size_t labels = tw_data_labels(d);
+
 	if (d->targets)
 		for (uint32_t k = 0; k < b->count; k++)
 			memcpy(target + (size_t)k * d->targets,
@@ -150,7 +152,8 @@ void tw_data_answers(const struct tw_data *d, const struct tw_batch *b, uint32_t
 			       d->targets * sizeof *target);
 	else
 		for (uint32_t k = 0; k < b->count; k++)
-			label[k] = b->set->label[b->index[k]];
+			memcpy(label + k * labels, b->set->label + b->index[k] * labels,
+			       labels * sizeof *label);
 }
 
 void tw_data_fill(const struct tw_data *d, const struct tw_batch *b,

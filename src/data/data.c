@@ -6,6 +6,7 @@
 #include "data/split.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static const char *const normalise_names[] = { "none", "unit", "standard", NULL };
 static const char *const target_names[] = { "none", "standard", NULL };
@@ -98,12 +99,24 @@ enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 			       "class_weights: %s predicts values, which have no classes; leave it "
 			       "out",
 			       name);
+	if (o->noise > 0 && d->tokens)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "noise: the samples of %s are tokens, which noise would make into "
+			       "others; leave this out",
+			       name);
+	if (o->class_weights == TW_CLASSES_BALANCED && d->tokens)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "class_weights: a sample of %s has many labels, and a weight is one "
+			       "sample's; leave this out",
+			       name);
 	if (d->targets == 0 && d->classes < 2)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%s: all labels are the same class; at least two classes are needed",
 			       name);
 	return TW_OK;
 }
+
+#define TOKENS 512u /* as set_file.h has it */
 
 static void mark(struct tw_sha_run *h, const struct tw_data *d, const struct tw_samples *s)
 {
@@ -116,15 +129,20 @@ static void mark(struct tw_sha_run *h, const struct tw_data *d, const struct tw_
 	if (d->targets)
 		tw_sha_update(h, s->target, s->count * d->targets * sizeof(float));
 	else
-		tw_sha_update(h, s->label, s->count * sizeof *s->label);
+		tw_sha_update(h, s->label, s->count * tw_data_labels(d) * sizeof *s->label);
 	if (s->weight)
 		tw_sha_update(h, s->weight, s->count * sizeof *s->weight);
 }
 
 enum tw_status tw_fingerprint(const struct tw_data *d, struct tw_sha *out)
 {
-	const uint32_t facts[] = { d->rank,           d->shape[0], d->shape[1], d->shape[2],
-				   (uint32_t)d->kind, d->classes,  d->targets };
+	const uint32_t facts[] = { d->rank,
+				   d->shape[0],
+				   d->shape[1],
+				   d->shape[2],
+				   (uint32_t)d->kind | (d->tokens ? TOKENS : 0),
+				   d->classes,
+				   d->targets };
 	struct tw_sha_run h;
 
 	tw_sha_init(&h);
@@ -135,6 +153,20 @@ enum tw_status tw_fingerprint(const struct tw_data *d, struct tw_sha *out)
 	mark(&h, d, &d->test);
 	mark(&h, d, &d->validation);
 	return tw_sha_final(&h, out);
+}
+
+/* A text that is not drawn from at random surprises those who know shares. */
+static void say_parts(const struct tw_data *d, struct tw_warnings *notes)
+{
+	char checks[60] = "";
+
+	if (d->validation.count)
+		snprintf(checks, sizeof checks, " the next %" PRIu64 " validate,",
+			 d->validation.count);
+	tw_warn(notes,
+		"the text is divided into parts that lie together: the first %" PRIu64
+		" samples of %zu tokens train,%s the last %" PRIu64 " test",
+		d->train.count, d->features, checks, d->test.count);
 }
 
 enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
@@ -165,6 +197,8 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 		st = tw_data_fits(source->name, d, o, why);
 	if (st == TW_OK)
 		st = tw_split(d, o, source->splits, seed, why);
+	if (st == TW_OK && d->hold == TW_HOLD_PARTS)
+		say_parts(d, own.notes);
 	if (st == TW_OK && d->columns)
 		st = tw_columns_fit(d, own.notes, why);
 	if (st == TW_OK)

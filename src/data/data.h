@@ -69,7 +69,7 @@ struct tw_batch {
 	uint32_t count;
 	uint64_t position;
 };
-/* Fill x[count * features] (plain: channels, height, width), label[count] or
+/* Fill x[count * features] (plain: channels, height, width), label[count * tw_data_labels] or
  * target[count * targets] (whichever the data has; the other may be NULL).  `augment` NULL: none.
  * Pure; allocates nothing. */
 void tw_data_fill(const struct tw_data *d, const struct tw_batch *b,

@@ -152,6 +152,8 @@ enum tw_status tw_normalise(struct tw_data *d, enum tw_normalise how, struct tw_
 		return st;
 	w.scale = room;
 	w.shift = w.scale + d->features;
+	if (d->tokens)
+		how = TW_NORMALISE_NONE;
 	if (how == TW_NORMALISE_STANDARD && d->rank == 3) {
 		w.columns = d->shape[0];
 		w.run = d->features / w.columns;

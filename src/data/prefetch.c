@@ -191,7 +191,7 @@ static void hand_over(const struct tw_prefetch *p, const struct slot *s, float *
 	if (d->targets)
 		memcpy(target, s->target, (size_t)s->count * d->targets * sizeof *target);
 	else
-		memcpy(label, s->label, s->count * sizeof *label);
+		memcpy(label, s->label, s->count * tw_data_labels(d) * sizeof *label);
 }
 
 bool tw_prefetch_take(struct tw_prefetch *p, uint64_t from, uint32_t count, float *x,
@@ -227,7 +227,7 @@ bool tw_prefetch_take(struct tw_prefetch *p, uint64_t from, uint32_t count, floa
 static enum tw_status carve(struct tw_prefetch *p)
 {
 	const struct tw_data *d = p->facts.data;
-	const uint64_t answer = d->targets ? d->targets : 1;
+	const uint64_t answer = d->targets ? d->targets : tw_data_labels(d);
 	uint64_t values, answers, bytes;
 	float *at;
 

@@ -25,7 +25,7 @@ enum tw_value { TW_VALUE_U8, TW_VALUE_F32 };
 struct tw_samples {
 	uint64_t count;
 	const void *value;     /* count * features of data->kind, sample after sample */
-	const uint32_t *label; /* below data->classes */
+	const uint32_t *label; /* below data->classes; tw_data_labels of each sample */
 	const float *target;   /* count * data->targets */
 	const float *weight;   /* of the training set, as a source gave them; NULL: none */
 };
@@ -39,6 +39,7 @@ enum tw_hold {
 	TW_HOLD_GROUP,  /* rows with the same word in a column stay together */
 	TW_HOLD_TIME,   /* the last rows by a column */
 	TW_HOLD_FILE,   /* the test set has a file of its own */
+	TW_HOLD_PARTS,  /* the last samples are the test set, those before them validation */
 };
 
 struct tw_data {
@@ -50,6 +51,9 @@ struct tw_data {
 	size_t features;                    /* product of the shape */
 	enum tw_value kind;
 	uint32_t classes, targets;
+	/* Features are tokens in their order: numbers below `classes`, which are not normalised.
+	 * Each has a label, the token after it. */
+	bool tokens;
 	struct tw_names names;
 	const uint8_t *packed; /* the names as bytes (names_pack.h) */
 	uint64_t packed_bytes;
@@ -73,6 +77,12 @@ struct tw_data {
 	struct tw_sha fingerprint; /* of shape, names, values and labels; not of what was made of
 				      them by normalising */
 };
+
+/* Labels of one sample. */
+static inline size_t tw_data_labels(const struct tw_data *d)
+{
+	return d->tokens ? d->features : 1;
+}
 
 struct tw_reach;
 

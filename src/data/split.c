@@ -64,6 +64,10 @@ static enum tw_status read_fold(const struct tw_data *d, const struct tw_data_op
 		return tw_fail(why, TW_BAD_INPUT,
 			       "fold: hold.by says which rows are the test set, so there are no "
 			       "folds; use hold.by class or group, or leave one of them out");
+	if (d->hold == TW_HOLD_PARTS)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "fold: a text is divided into parts that lie together, and has no "
+			       "folds; leave this out");
 	if (o->samples)
 		return tw_fail(
 			why, TW_BAD_INPUT,
@@ -107,8 +111,9 @@ static enum tw_status new_set(struct tw_data *d, uint64_t n, struct tw_samples *
 		return TW_OK;
 	st = tw_data_keep_room(d, n, width_of(d), &value, why);
 	if (st == TW_OK)
-		st = tw_data_keep_room(d, n, (uint64_t)(d->targets ? d->targets : 1) * 4, &answer,
-				       why);
+		st = tw_data_keep_room(d, n,
+				       (uint64_t)(d->targets ? d->targets : tw_data_labels(d)) * 4,
+				       &answer, why);
 	s->value = value;
 	if (d->targets)
 		s->target = answer;
@@ -121,7 +126,7 @@ static enum tw_status new_set(struct tw_data *d, uint64_t n, struct tw_samples *
 static void move(const struct tw_data *d, const struct tw_samples *from, uint64_t i,
 		 struct tw_samples *to)
 {
-	const size_t width = width_of(d), k = to->count++;
+	const size_t width = width_of(d), labels = tw_data_labels(d), k = to->count++;
 	uint8_t *value = (uint8_t *)to->value; /* ours: nobody else has seen it yet */
 	float *target = (float *)to->target;
 
@@ -130,7 +135,8 @@ static void move(const struct tw_data *d, const struct tw_samples *from, uint64_
 		memmove(target + k * d->targets, from->target + i * d->targets,
 			d->targets * sizeof(float));
 	else
-		((uint32_t *)to->label)[k] = from->label[i];
+		memmove((uint32_t *)to->label + k * labels, from->label + i * labels,
+			labels * sizeof *to->label);
 	if (to->weight)
 		((float *)to->weight)[k] = from->weight[i];
 }
@@ -320,6 +326,15 @@ static enum tw_status by_time(struct tw_data *d, const struct counts *want, uint
 	return TW_OK;
 }
 
+/* By their own order. */
+static void by_place(const struct tw_data *d, const struct counts *want, uint8_t *fate)
+{
+	const uint64_t n = d->train.count, checks = n - want->tests - want->checks;
+
+	for (uint64_t i = 0; i < n; i++)
+		fate[i] = i >= n - want->tests ? TO_TEST : i >= checks ? TO_VALIDATION : TO_TRAIN;
+}
+
 static void by_column(const struct tw_data *d, uint8_t *fate)
 {
 	static const uint8_t to[] = {
@@ -348,6 +363,8 @@ static enum tw_status decide(struct tw_data *d, const struct tw_data_options *o,
 		return by_group(d, &want, fold, seed, fate, why);
 	if (d->hold == TW_HOLD_TIME && want.tests + want.checks < n)
 		return by_time(d, &want, fate, why);
+	if (d->hold == TW_HOLD_PARTS && want.tests + want.checks < n)
+		by_place(d, &want, fate);
 	if (d->hold == TW_HOLD_COLUMN)
 		by_column(d, fate);
 	return TW_OK;
@@ -364,7 +381,13 @@ static enum tw_status split_by(struct tw_data *d, const struct tw_data_options *
 
 	for (uint64_t i = 0; st == TW_OK && i < n; i++)
 		count[fate[i]]++;
-	if (st == TW_OK && count[TO_TRAIN] == 0)
+	if (st == TW_OK && count[TO_TRAIN] == 0 && d->hold == TW_HOLD_PARTS)
+		st = tw_fail(why, TW_BAD_INPUT,
+			     "test, validation: hold out all of %" PRIu64
+			     " samples; at least one must be left for training: use a smaller "
+			     "length, or a longer text",
+			     n);
+	else if (st == TW_OK && count[TO_TRAIN] == 0)
 		st = tw_fail(why, TW_BAD_INPUT,
 			     "hold.by: no sample is left for training; hold out less");
 	if (st == TW_OK && fold->of && count[TO_TEST] == 0)
@@ -410,7 +433,11 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 	if (by_rows(d)) {
 		if (o->samples)
 			return tw_fail(why, TW_BAD_INPUT,
-				       "samples: cannot be combined with hold.by; leave one out");
+				       d->hold == TW_HOLD_PARTS
+					       ? "samples: a text is trained on whole; leave this "
+						 "out, or name a shorter file"
+					       : "samples: cannot be combined with hold.by; leave "
+						 "one out");
 		return split_by(d, o, splits && d->test.count == 0, &fold, seed, why);
 	}
 	if (held >= n)

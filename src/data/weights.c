@@ -47,7 +47,7 @@ static void note_rare(const struct tw_data *d, struct tw_warnings *notes)
 enum tw_status tw_data_weigh(struct tw_data *d, enum tw_class_weights how,
 			     struct tw_warnings *notes, struct tw_error *why)
 {
-	const bool balanced = how != TW_CLASSES_AS_THEY_ARE && d->classes;
+	const bool balanced = how != TW_CLASSES_AS_THEY_ARE && d->classes && !d->tokens;
 	const uint64_t n = d->train.count;
 	double *weight, mean = 0;
 	void *room = NULL;

@@ -192,7 +192,7 @@ enum tw_status tw_forward_open(struct tw_heap *heap, const struct tw_forward_fac
 	f->parameter = tw_heap_zeros(heap, (g->tensors + 1) * sizeof *f->parameter);
 	f->x = heap->get(heap, n * d->features * sizeof *f->x);
 	f->target = heap->get(heap, (n * d->targets + 1) * sizeof *f->target);
-	f->label = heap->get(heap, n * sizeof *f->label);
+	f->label = heap->get(heap, n * tw_data_labels(d) * sizeof *f->label);
 	f->index = heap->get(heap, n * sizeof *f->index);
 	if (!f->parameter || !f->x || !f->target || !f->label || !f->index) {
 		tw_forward_close(f);

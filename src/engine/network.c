@@ -266,7 +266,7 @@ static double network_effort(const struct tw_engine *e, const struct tw_inputs *
 {
 	const struct network *n = (const struct network *)e;
 
-	return tw_effort_mean(e, n->facts.data->train.label, in);
+	return tw_effort_mean(e, n->facts.data->tokens ? NULL : n->facts.data->train.label, in);
 }
 
 static const struct tw_engine_class network_class = {

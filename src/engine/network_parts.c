@@ -267,7 +267,7 @@ size_t tw_bench_carve(const struct network *n, const struct part *p, uintptr_t b
 	b->clean = (float *)at;
 	at += up(ends && n->facts.own_input && (tw_network_denoises(n) || !begins) ? inputs : 0);
 	b->label = (uint32_t *)at;
-	at += up(samples * sizeof(uint32_t));
+	at += up(samples * tw_data_labels(d) * sizeof(uint32_t));
 	b->index = (uint64_t *)at;
 	at += up(samples * sizeof(uint64_t));
 	b->weight = (float *)at;

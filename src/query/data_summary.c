@@ -109,7 +109,9 @@ enum tw_status tw_query_data(const struct tw_job *job, json_t **out, struct tw_e
 	tw_json_set(o, "source", json_string(job->data.from->name));
 	tw_json_set(o, "values", json_string(d->kind == TW_VALUE_U8 ? "bytes" : "floats"));
 	tw_json_set(o, "fingerprint", json_string(print));
-	if (d->classes) {
+	if (d->tokens) {
+		tw_json_set(o, "tokens", json_true());
+	} else if (d->classes) {
 		json_t *sets = json_object();
 
 		tw_json_set(sets, "train", occurrences(&d->train, d->classes));

@@ -159,6 +159,13 @@ enum tw_status tw_trained_rows(const struct tw_trained *t, const struct tw_rows_
 	};
 	enum tw_status st;
 
+	if (t->card->task == TW_CARD_TOKENS)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"%.300s predicts the next token of a text, and takes no rows; use "
+			"thalweg generate, or score another text with thalweg eval RUN --set "
+			"data.test_file=FILE",
+			t->snapshot->path);
 	memcpy(facts.shape, d->shape, sizeof facts.shape);
 	st = tw_rows_open(&facts, request, out, why);
 	if (st != TW_OK)

@@ -143,6 +143,20 @@ enum tw_status tw_job_read_weights(const struct tw_job *job, struct tw_heap *hea
 	return tw_job_refuse(job, why, "model.weights", "%s", said.text);
 }
 
+/* What a job cannot ask of tokens. */
+static enum tw_status check_tokens(const struct tw_job *job, const struct tw_data *d,
+				   struct tw_error *why)
+{
+	if (d->tokens && job->data.predict == TW_PREDICT_INPUT)
+		return tw_job_refuse(job, why, "data.predict",
+				     "of a text the next tokens are predicted; leave this out");
+	if (d->tokens && job->data.set.normalise == TW_NORMALISE_UNIT)
+		return tw_job_refuse(job, why, "data.normalise",
+				     "tokens are numbers of a vocabulary, and never normalised; "
+				     "leave this out");
+	return TW_OK;
+}
+
 /* What only data and network together show to be wrong. */
 static enum tw_status check_fit(const struct tw_job *job, const struct tw_network_facts *facts,
 				struct tw_error *why)
@@ -161,6 +175,10 @@ static enum tw_status check_fit(const struct tw_job *job, const struct tw_networ
 				     "there are no %s samples to evaluate on; set data.%s above 0",
 				     set == TW_SET_VALIDATION ? "validation" : "test",
 				     set == TW_SET_VALIDATION ? "validation" : "test");
+	if (job->sim.by_label.count && facts->data->tokens)
+		return tw_job_refuse(job, why, "sim.compute.by_label",
+				     "a sample of a text has many labels; use by_sample, or leave "
+				     "this out");
 	if (job->sim.by_label.count && !facts->data->classes)
 		return tw_job_refuse(job, why, "sim.compute.by_label",
 				     "the data has no labels; use by_sample, or leave this out");
@@ -227,6 +245,11 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 				   "%u samples per worker are more than the %llu of an epoch; "
 				   "use fewer",
 				   facts.batch, (unsigned long long)facts.data->train.count);
+		tw_data_close(facts.data);
+		return st;
+	}
+	st = check_tokens(job, data, why);
+	if (st != TW_OK) {
 		tw_data_close(facts.data);
 		return st;
 	}

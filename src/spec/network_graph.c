@@ -65,6 +65,7 @@ static struct tw_model_site site_of(const struct tw_job *job, const struct tw_da
 		.in = { .rank = data->rank },
 		.classes = own ? 0 : data->classes,
 		.targets = own ? (uint32_t)data->features : data->targets,
+		.tokens = data->tokens && !own,
 		.init = job->network.init,
 		.loss_place = loss_place(job),
 	};

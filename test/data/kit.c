@@ -247,3 +247,20 @@ void kit_put_pictures(void)
 	end += kit_tar_end(tar + end);
 	put("pics.tar", tar, end);
 }
+
+void kit_put_text_set(void)
+{
+	uint16_t token[60];
+	uint32_t wide[60];
+	char text[101];
+
+	for (size_t k = 0; k < sizeof text; k++)
+		text[k] = (char)("call me ishmael. "[k % 17] + (k % 10 == 3));
+	text[99] = (char)0xff;
+	put("text.txt", text, sizeof text);
+	put("rest.txt", text + 20, 31);
+	for (size_t k = 0; k < 60; k++)
+		wide[k] = token[k] = (uint16_t)(k * 37 % 300);
+	put("tokens.bin", token, sizeof token);
+	put("wide.bin", wide, sizeof wide);
+}

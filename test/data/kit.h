@@ -57,5 +57,8 @@ void kit_put_npy_set(void);
 /* A folder pics/ with two classes of 6 and 4 pictures of 4x6 pixels, and pics.tar, which has them
  * with their classes. */
 void kit_put_pictures(void);
+/* The same for text (text.txt of 101 bytes, rest.txt) and tokens (tokens.bin of 16 bits below 300,
+ * wide.bin of 32). */
+void kit_put_text_set(void);
 
 #endif

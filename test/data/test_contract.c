@@ -31,6 +31,10 @@ static const struct sample {
 	{ "tar", { "file=pics.tar", "test=0.3" } },
 	{ "tar", { "file=pics.tar", "test_file=pics.tar", "size=3", "classes=4" } },
 	{ "json-lines", { "file=rows.jsonl", "label=c", "test=0.4" } },
+	{ "text", { "file=text.txt", "length=5", "validation=0.1" } },
+	{ "text", { "file=text.txt", "test_file=rest.txt", "length=7" } },
+	{ "tokens", { "file=tokens.bin", "vocabulary=300", "length=4" } },
+	{ "tokens", { "file=wide.bin", "bits=32", "vocabulary=300", "length=4" } },
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])
 
@@ -66,6 +70,7 @@ static int setup(void **state)
 	kit_put_idx_set();
 	kit_put_csv_set();
 	kit_put_npy_set();
+	kit_put_text_set();
 	put_text("other.csv", "c,id,kind,a,b\n1,x,oak,2,3\n");
 	put_text("rows.jsonl", "{\"a\": 1, \"c\": \"x\"}\n{\"a\": 2.5, \"w\": \"oak\", \"c\": "
 			       "\"y\"}\n{\"c\": \"x\", \"w\": \"fir\"}\n{\"a\": 4, \"c\": "
@@ -140,16 +145,16 @@ static void every_source_has_a_sample(void **state)
 static void check_set(const struct tw_data *d, const struct tw_samples *s)
 {
 	float x[784], target[8];
-	uint32_t label;
+	uint32_t label[784];
 
 	for (uint64_t i = 0; i < s->count; i++) {
 		const struct tw_batch b = { .set = s, .index = &i, .count = 1 };
 
-		tw_data_fill(d, &b, NULL, 0, x, &label, target);
+		tw_data_fill(d, &b, NULL, 0, x, label, target);
 		for (size_t f = 0; f < d->features; f++)
 			assert_true(isfinite(x[f]));
-		if (d->classes)
-			assert_true(label < d->classes);
+		for (size_t f = 0; d->classes && f < tw_data_labels(d); f++)
+			assert_true(label[f] < d->classes);
 	}
 }
 

@@ -27,6 +27,10 @@ static const struct sample {
 	{ "csv", { "file=plain.csv", "task=values", "label=2", "header=no", "test=0.4" } },
 	{ "npy", { "x=x.npy", "y=y.npy" } },
 	{ "npy", { "x=x.npy", "y=x.npy", "normalise=none", "test=0" } },
+	{ "text", { "file=text.txt", "length=5", "validation=0.1" } },
+	{ "text", { "file=text.txt", "test_file=rest.txt", "length=7" } },
+	{ "tokens", { "file=tokens.bin", "vocabulary=300", "length=4" } },
+	{ "tokens", { "file=wide.bin", "bits=32", "vocabulary=300", "length=4" } },
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])
 
@@ -108,12 +112,12 @@ static void same_batches(const struct tw_data *a, const struct tw_data *b, enum 
 	for (uint64_t i = 0; i < s->count; i++)
 		for (int k = 0; k < 2; k++) {
 			const struct tw_batch from = { s, &i, 1, i }, to = { r, &i, 1, i };
-			uint32_t label = 7, same = 7;
+			uint32_t label[784] = { 7 }, same[784] = { 7 };
 
-			tw_data_fill(a, &from, k ? &moved : NULL, 3, x, &label, x + a->features);
-			tw_data_fill(b, &to, k ? &moved : NULL, 3, y, &same, y + a->features);
+			tw_data_fill(a, &from, k ? &moved : NULL, 3, x, label, x + a->features);
+			tw_data_fill(b, &to, k ? &moved : NULL, 3, y, same, y + a->features);
 			assert_memory_equal(x, y, values * sizeof *x);
-			assert_int_equal(label, same);
+			assert_memory_equal(label, same, tw_data_labels(a) * sizeof *label);
 		}
 	free(x);
 	free(y);
@@ -134,7 +138,8 @@ static void sets_survive_bytes(void **state)
 		assert_true(tw_sha_same(&again->fingerprint, &d->fingerprint));
 		assert_int_equal(tw_fingerprint(again, &found), TW_OK);
 		assert_true(tw_sha_same(&found, &d->fingerprint));
-		assert_true(again->classes == d->classes && again->targets == d->targets);
+		assert_true(again->tokens == d->tokens && again->classes == d->classes &&
+			    again->targets == d->targets);
 		for (int set = TW_SET_TEST; set <= TW_SET_TRAIN; set++)
 			same_batches(d, again, (enum tw_data_set)set);
 		tw_data_close(again);
@@ -256,6 +261,8 @@ static void claims_are_weighed_before_memory_is_asked_for(void **state)
 		{ 20, 4, 1u << 31, "more than" },
 		{ 28, 4, 2, "kind" },
 		{ 28, 4, 1, "contradicts" },
+		{ 28, 4, 512, "tokens without a vocabulary, or in images" },
+		{ 28, 4, 1024, "kind" },
 		{ 32, 4, 0, "either labels" },
 		{ 32, 4, 65537, "65536 classes" },
 		{ 36, 4, 1, "either labels" },
@@ -319,6 +326,26 @@ static void forged_samples_are_refused(void **state)
 		assert_int_equal(tw_fingerprint(d, &d->fingerprint), TW_OK);
 		b = bytes_of(d);
 		refused(&b, &d->fingerprint, &o, lies[k].says);
+		tw_data_close(d);
+		free(b.at);
+	}
+}
+
+/* A network would look for a row that its embedding does not have. */
+static void forged_tokens_are_refused(void **state)
+{
+	const struct sample *s = &samples[SAMPLES - 1];
+	const struct tw_data_options o = options_of(s);
+	static const float lies[] = { 300, -1, 2.5f, 16777216 };
+
+	for (size_t k = 0; k < sizeof lies / sizeof lies[0]; k++) {
+		struct tw_data *d = kit_must_open(s->source, s->sets);
+		struct bytes b;
+
+		((float *)d->train.value)[7] = lies[k];
+		assert_int_equal(tw_fingerprint(d, &d->fingerprint), TW_OK);
+		b = bytes_of(d);
+		refused(&b, &d->fingerprint, &o, "a token that is not below its classes");
 		tw_data_close(d);
 		free(b.at);
 	}
@@ -513,6 +540,7 @@ static int setup(void **state)
 	kit_put_idx_set();
 	kit_put_csv_set();
 	kit_put_npy_set();
+	kit_put_text_set();
 	return 0;
 }
 
@@ -526,6 +554,7 @@ int main(void)
 		cmocka_unit_test(another_set_is_named),
 		cmocka_unit_test(claims_are_weighed_before_memory_is_asked_for),
 		cmocka_unit_test(forged_samples_are_refused),
+		cmocka_unit_test(forged_tokens_are_refused),
 		cmocka_unit_test(equal_checksums_are_not_enough),
 		cmocka_unit_test(names_survive_bytes),
 		cmocka_unit_test(forged_names_are_refused),

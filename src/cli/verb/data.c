@@ -221,8 +221,12 @@ static void print_counts(const json_t *o)
 
 	printf("%-12s %s, %s of %s\n", "source", tw_query_text(o, "source"),
 	       tw_query_shape(json_object_get(o, "shape"), shape), tw_query_text(o, "values"));
-	printf("%-12s %lld classes, %lld targets\n", "predicts", tw_whole_at(o, "classes"),
-	       tw_whole_at(o, "targets"));
+	if (json_object_get(o, "tokens"))
+		printf("%-12s the next of %lld tokens, at each position\n", "predicts",
+		       tw_whole_at(o, "classes"));
+	else
+		printf("%-12s %lld classes, %lld targets\n", "predicts", tw_whole_at(o, "classes"),
+		       tw_whole_at(o, "targets"));
 	if (types && !all_numbers(types))
 		print_types(types);
 	else

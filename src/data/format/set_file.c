@@ -20,6 +20,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays go out as they
 #define PARTS   (2 * SETS + 1)
 #define WEIGHTS (2 * SETS) /* the part that has them */
 #define WEIGHED 256u
+#define TOKENS  512u
 
 static const char magic[8] = "TWSET\r\n\x1a";
 
@@ -50,7 +51,7 @@ static size_t width_of(const struct tw_data *d, int part)
 	if (part == WEIGHTS)
 		return sizeof(float);
 	if (part % 2)
-		return (d->targets ? (size_t)d->targets : 1) * 4;
+		return (d->targets ? (size_t)d->targets : tw_data_labels(d)) * 4;
 	return d->features * (d->kind == TW_VALUE_U8 ? 1 : sizeof(float));
 }
 
@@ -80,7 +81,8 @@ static void make_head(const struct tw_data *d, struct head *h)
 	*h = (struct head){
 		.version = VERSION,
 		.rank = d->rank,
-		.kind = (uint32_t)d->kind | (d->train.weight ? WEIGHED : 0),
+		.kind = (uint32_t)d->kind | (d->train.weight ? WEIGHED : 0) |
+			(d->tokens ? TOKENS : 0),
 		.classes = d->classes,
 		.targets = d->targets,
 		.count = { d->train.count, d->test.count, d->validation.count },
@@ -146,11 +148,13 @@ static enum tw_status check_head(const struct tw_set_origin *from, const struct 
 			       "wanted",
 			       from->name, tw_sha_short(&h->fingerprint, its),
 			       tw_sha_short(&from->fingerprint, wanted));
-	if ((h->kind & ~WEIGHED) > TW_VALUE_F32)
+	if ((h->kind & ~(WEIGHED | TOKENS)) > TW_VALUE_F32)
 		return refuse(from, why, "has values of an unknown kind");
 	if ((h->classes == 0) == (h->targets == 0) || h->classes > TW_CLASSES_MAX)
 		return refuse(from, why,
 			      "must have either labels, of at most 65536 classes, or targets");
+	if ((h->kind & TOKENS) && (h->classes == 0 || h->rank != 1))
+		return refuse(from, why, "has tokens without a vocabulary, or in images");
 	if (h->count[0] == 0)
 		return refuse(from, why, "has no samples to train on");
 	return TW_OK;
@@ -171,7 +175,8 @@ static enum tw_status take_shape(const struct tw_set_origin *from, const struct 
 	}
 	if (tw_data_keep_shape(d, "its shape", h->rank, shape, &said) != TW_OK)
 		return refuse(from, why, said.text);
-	d->kind = (enum tw_value)(h->kind & ~WEIGHED);
+	d->kind = (enum tw_value)(h->kind & ~(WEIGHED | TOKENS));
+	d->tokens = h->kind & TOKENS;
 	d->classes = h->classes;
 	d->targets = h->targets;
 	return TW_OK;
@@ -300,6 +305,21 @@ static bool all_below(const struct part *p, uint32_t classes)
 	return true;
 }
 
+/* Are the values whole numbers below it? */
+static bool all_tokens(const struct part *p, enum tw_value kind, uint32_t classes)
+{
+	const uint8_t *byte = p->at;
+	const float *v = p->at;
+
+	for (uint64_t i = 0; kind == TW_VALUE_U8 && i < p->bytes; i++)
+		if (byte[i] >= classes)
+			return false;
+	for (uint64_t i = 0; kind == TW_VALUE_F32 && i < p->bytes / sizeof *v; i++)
+		if (!(v[i] >= 0 && v[i] < (float)classes) || v[i] != floorf(v[i]))
+			return false;
+	return true;
+}
+
 static enum tw_status check_body(const struct tw_set_origin *from, const struct tw_data *d,
 				 struct tw_error *why)
 {
@@ -322,6 +342,8 @@ static enum tw_status check_body(const struct tw_set_origin *from, const struct 
 
 		if (floats && !all_finite(&p))
 			return refuse(from, why, "has a value that is not a finite number");
+		if (d->tokens && k != WEIGHTS && k % 2 == 0 && !all_tokens(&p, d->kind, d->classes))
+			return refuse(from, why, "has a token that is not below its classes");
 		if (k == WEIGHTS && !none_negative(&p))
 			return refuse(from, why, "has a weight below 0");
 		if (k % 2 && !d->targets && !all_below(&p, d->classes))

@@ -8,7 +8,8 @@
  *	 8  4  version, 2
  *	12  4  rank, 1 or 3
  *	16 12  shape; 0 beyond the rank
- *	28  4  kind of values: 0 bytes, 1 floats; 256 more: training samples have weights
+ *	28  4  kind of values: 0 bytes, 1 floats; 256 more: training samples have weights;
+ *	       512 more: values are tokens, below the number of classes, and each has a label
  *	32  4  classes  \ one of them is 0
  *	36  4  targets  /
  *	40 24  samples to train, to test, to validate
