@@ -203,6 +203,7 @@ static enum tw_status read_named(struct tw_reading *r, const struct tw_tree *nam
 enum tw_status tw_read_model(struct tw_reading *r)
 {
 	const struct tw_tree *model = tw_tree_child(r->root, "model"), *name, *layers;
+	const struct tw_tree *count; /* the option `layers` of a network by name */
 	struct tw_job_network *n = &r->job->network;
 	enum tw_status st;
 
@@ -218,14 +219,18 @@ enum tw_status tw_read_model(struct tw_reading *r)
 	layers = tw_tree_child(model, "layers");
 	if (tw_tree_child(model, "tensors"))
 		return read_tensors(r, model);
-	if (name && layers)
+	count = name && layers && layers->kind == TW_TREE_TEXT ? layers : NULL;
+	if (name && layers && !count)
 		return tw_read_refuse(r, layers, "model.layers",
 				      "cannot be combined with model.name; leave one out");
 	if (!name && !layers)
 		return no_model(r, model);
 	r->job->model = TW_MODEL_NETWORK;
-	n->tree = layers;
-	st = layers ? read_list(r, layers, 0, &n->layer, &n->layers) : read_named(r, name);
+	n->tree = count ? NULL : layers;
+	st = n->tree ? read_list(r, layers, 0, &n->layer, &n->layers) : read_named(r, name);
+	if (st == TW_OK && count && !tw_job_field(r->job, "model.layers"))
+		st = tw_read_refuse(r, count, "model.layers",
+				    "is no option of this network; leave it out");
 	return st == TW_OK ? tw_read_rows(r, "model.", tw_network_rows, n) : st;
 }
 

@@ -6,6 +6,7 @@
 #include "engine/forward.h"
 #include "base/refusing.h"
 #include "kit/isas.h"
+#include "kit/scratch.h"
 #include "model/model.h"
 #include "staged.h"
 
@@ -26,6 +27,7 @@ struct net {
 	const char *loss;
 	uint32_t shift;
 	double noise;
+	bool text; /* of a text, not of digits */
 };
 
 static const struct net nets[] = {
@@ -50,10 +52,66 @@ static const struct net nets[] = {
 	  .layers = { "avgpool 2", "conv 6 3x3", "relu", "dropout 0.2", "layernorm", "local 4 3x3",
 		      "maxpool 2", "flatten", "batchnorm", "linear 11", "gelu", "linear 10" },
 	  .loss = "cross-entropy smoothing 0.2" },
+	{ .what = "gpt",
+	  .zoo = "gpt",
+	  .options = { "layers", "2", "heads", "3", "width", "12" },
+	  .text = true },
+	{ .what = "gpt with dropout",
+	  .zoo = "gpt",
+	  .options = { "layers", "1", "width", "8", "dropout", "0.2" },
+	  .text = true },
+	{ .what = "other layers of sequences",
+	  .layers = { "embedding 256 6", "positions", "rmsnorm", "linear 12", "relu",
+		      "attention 2 none", "scale 0.5", "silu", "layernorm", "linear 256" },
+	  .loss = "cross-entropy smoothing 0.1",
+	  .text = true },
 };
 #define NETS (sizeof nets / sizeof nets[0])
 
 /* --- opening ---------------------------------------------------------------------------------- */
+
+#define LENGTH 9 /* of a sample of the text */
+
+/* 40 samples to train, 150 to test, and one byte. */
+static void put_novel(void)
+{
+	char novel[190 * LENGTH + 1];
+
+	for (size_t k = 0; k < sizeof novel; k++)
+		novel[k] = (char)("the sea, a ship. "[k * k % 17] + (k % 50 == 0));
+	put("novel.txt", novel, sizeof novel);
+}
+
+static int setup(void **state)
+{
+	if (scratch_make(state) != 0)
+		return -1;
+	put_novel();
+	return 0;
+}
+
+static struct tw_data *novel(struct tw_heap *heap, struct tw_data_options *o, struct tw_arena *keep)
+{
+	const struct tw_source *s = tw_source_find("text");
+	const struct tw_source_site site = { .heap = heap, .cache = "" };
+	struct tw_error why = { 0 };
+	struct tw_data *data = NULL;
+	void *options = calloc(1, s->options_bytes);
+
+	assert_int_equal(tw_option_defaults(s->options, options, keep, &why), TW_OK);
+	assert_int_equal(tw_option_set(tw_option_find(s->options, "file"), options,
+				       path_of("novel.txt"), keep, &why),
+			 TW_OK);
+	assert_int_equal(
+		tw_option_set(tw_option_find(s->options, "length"), options, "9", keep, &why),
+		TW_OK);
+	o->test = 150.0 / 190;
+	if (tw_data_open(s, options, o, &site, 7, &data, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	assert_int_equal(data->train.count, 40);
+	free(options);
+	return data;
+}
 
 static struct tw_data *digits(struct tw_heap *heap, const struct tw_data_options *o,
 			      struct tw_arena *keep)
@@ -120,8 +178,10 @@ static struct tw_engine *opened_in(struct tw_heap *heap, const struct net *net)
 	f.options.shift = net->shift;
 	f.options.noise = net->noise;
 	f.own_input = predicts_input(net);
-	f.data = digits(heap, &f.options, &keep);
-	site.in = (struct tw_shape){ 3, { 1, 28, 28 } };
+	f.data = net->text ? novel(heap, &f.options, &keep) : digits(heap, &f.options, &keep);
+	site.in = net->text ? (struct tw_shape){ 1, { LENGTH } }
+			    : (struct tw_shape){ 3, { 1, 28, 28 } };
+	site.tokens = net->text;
 	site.classes = f.own_input ? 0 : f.data->classes;
 	site.targets = f.own_input ? (uint32_t)f.data->features : 0;
 	site.loss = net->loss ? net->loss : f.own_input ? "mean-squared" : "cross-entropy";
@@ -596,7 +656,7 @@ static int run_all(void)
 		cmocka_unit_test(recomputes_only_what_is_read),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, scratch_remove);
 }
 
 int main(void)

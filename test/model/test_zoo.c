@@ -290,6 +290,10 @@ static void all_of_them(void **state)
 			site.targets = 3 * 32 * 32;
 			site.loss = NULL;
 		}
+		if (z->takes_tokens) {
+			site = site_of(64, 0, 0, 256);
+			site.tokens = true;
+		}
 		for (unsigned nth = 1;; nth++) {
 			struct refusing r = REFUSING(nth);
 			struct tw_error why = { 0 };
@@ -312,13 +316,55 @@ static void all_of_them(void **state)
 	assert_null(tw_zoo_find("resnet"));
 }
 
+/* n blocks of width w behind an embedding of v rows and t positions. */
+static size_t gpt_count(size_t v, size_t t, size_t n, size_t w)
+{
+	const size_t norm = 2 * w, attention = connected((size_t[]){ w, 3 * w }, 2);
+	const size_t hidden = connected((size_t[]){ w, 4 * w, w }, 3);
+
+	return v * w + t * w + n * (norm + attention + (w + 1) * w + norm + hidden) + norm +
+	       (w + 1) * v;
+}
+
+static void gpt(void **state)
+{
+	struct tw_model_site text = site_of(64, 0, 0, 256);
+	struct tw_graph *g;
+	struct tw_error why = { 0 };
+
+	text.tokens = true;
+	assert_int_equal(trainable("gpt", NULL, &text), gpt_count(256, 64, 4, 128));
+	assert_int_equal(trainable("gpt", SET("layers", "2", "heads", "3", "width", "12"), &text),
+			 gpt_count(256, 64, 2, 12));
+	assert_int_equal(trainable("gpt", SET("dropout", "0.1", "layers", "1"), &text),
+			 gpt_count(256, 64, 1, 128));
+	g = zoo("gpt", SET("layers", "1", "width", "8"), &text);
+	assert_int_equal(tensor_of(g, "0.weight")->form.d[0], 256);
+	assert_int_equal(tensor_of(g, "1.weight")->form.d[0], 64);
+	assert_int_equal(tensor_of(g, "2.body.1.weight")->form.d[0], 24);
+	assert_int_equal(tensor_of(g, "3.body.3.weight")->form.d[1], 32);
+	assert_int_equal(tensor_of(g, "5.weight")->form.d[0], 256);
+	assert_true(g->node[g->nodes - 2].shape.rank == 2);
+	assert_int_equal(g->node[g->nodes - 2].shape.d[0], 64);
+	/* products: embedding none, then each position through every weight, and attention */
+	assert_true(g->products ==
+		    2.0 * 64 * (8 * 24 + 8 * 8 + 8 * 32 + 32 * 8 + 8 * 256) + 4.0 * 64 * 64 * 8);
+	tw_graph_free(g);
+	refused("gpt", SET("heads", "5"), &text,
+		"heads: 5 do not divide the width 128; use, for example, width: 130");
+	text.tokens = false;
+	assert_int_equal(zoo_build("gpt", NULL, &text, &g, &why), TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "the data has no tokens"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mlp),       cmocka_unit_test(mlp_says_what_it_was_told),
-		cmocka_unit_test(lenet),     cmocka_unit_test(autoencoder),
-		cmocka_unit_test(resnet20),  cmocka_unit_test(vgg_small),
-		cmocka_unit_test(strom_dnn), cmocka_unit_test(all_of_them),
+		cmocka_unit_test(mlp),         cmocka_unit_test(mlp_says_what_it_was_told),
+		cmocka_unit_test(lenet),       cmocka_unit_test(autoencoder),
+		cmocka_unit_test(resnet20),    cmocka_unit_test(vgg_small),
+		cmocka_unit_test(gpt),         cmocka_unit_test(strom_dnn),
+		cmocka_unit_test(all_of_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

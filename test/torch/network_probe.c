@@ -100,18 +100,20 @@ static void add_seen(struct probe *p, const struct seen *s, uint32_t count)
 {
 	const struct tw_data *d = p->data;
 	const uint32_t x[] = { count, d->shape[0], d->shape[1], d->shape[2] };
+	const uint32_t label[] = { count, (uint32_t)tw_data_labels(d) };
 	const uint32_t target[] = { count, d->targets };
-	const uint32_t outputs[] = { count, (uint32_t)outputs_of(p) };
+	const struct tw_shape *y = &p->graph->node[p->graph->node[p->graph->nodes - 1].in[0]].shape;
+	const uint32_t outputs[] = { count, y->d[0], y->d[1] };
 
 	add(p, "loss", TW_SAFE_F64, &s->loss, 0, NULL);
 	add(p, "correct", TW_SAFE_F64, &s->correct, 0, NULL);
 	add(p, "x", TW_SAFE_F32, s->x, d->rank + 1, x);
 	if (d->classes)
-		add(p, "label", TW_SAFE_I32, s->label, 1, &count);
+		add(p, "label", TW_SAFE_I32, s->label, d->tokens ? 2 : 1, label);
 	else
 		add(p, "target", TW_SAFE_F32, s->target, 2, target);
 	if (s->prediction)
-		add(p, "prediction", TW_SAFE_F32, s->prediction, 2, outputs);
+		add(p, "prediction", TW_SAFE_F32, s->prediction, y->rank + 1, outputs);
 }
 
 static void add_vector(struct probe *p)
@@ -170,7 +172,7 @@ static void compute(struct probe *p, bool training, struct tw_inputs *in, const 
 		.index = room(in->count * sizeof *s.index),
 		.x = room(in->count * p->data->features * sizeof(float)),
 		.target = room((size_t)in->count * p->data->targets * sizeof(float)),
-		.label = room(in->count * sizeof *s.label),
+		.label = room(in->count * tw_data_labels(p->data) * sizeof *s.label),
 		.prediction = training ? NULL : room(in->count * outputs_of(p) * sizeof(float)),
 	};
 

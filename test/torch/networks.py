@@ -84,6 +84,48 @@ class GlobalPool(nn.Module):
         return x.mean((2, 3))
 
 
+class Embedding(nn.Embedding):
+    def forward(self, x):
+        return super().forward(x.long())
+
+
+class Positions(nn.Module):
+    def __init__(self, length, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(length, width))
+
+    def forward(self, x):
+        return x + self.weight
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width, eps=1e-5):
+        super().__init__()
+        self.eps, self.weight = eps, nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.weight
+
+
+class Attention(nn.Module):
+    """PyTorch's own attention, whose projections change nothing: in ours they are layers."""
+
+    def __init__(self, heads, causal=True):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+
+    def forward(self, x):
+        q, k, v = (part.transpose(0, 1) for part in x.chunk(3, -1))
+        length, _, width = q.shape
+        same, nothing = torch.eye(width, dtype=x.dtype), torch.zeros(3 * width, dtype=x.dtype)
+        mask = torch.full((length, length), -math.inf, dtype=x.dtype).triu(1) if self.causal else None
+        y, _ = F.multi_head_attention_forward(
+            q, k, v, width, self.heads, None, nothing, None, None, False, 0.0, same,
+            nothing[:width], need_weights=False, attn_mask=mask, use_separate_proj_weight=True,
+            q_proj_weight=same, k_proj_weight=same, v_proj_weight=same)
+        return y.transpose(0, 1)
+
+
 # --- the networks ---------------------------------------------------------------------------------
 
 def mlp():
@@ -170,8 +212,41 @@ def kinked():
             Linear(50, 40), nn.LeakyReLU(0.2), Linear(40, 10)]
 
 
+LENGTH = 24  # of a sample of a text
+
+
+def gpt(layers, heads, width):
+    def half(*middle):
+        return Residual([nn.LayerNorm(width), *middle])
+
+    blocks = []
+    for _ in range(layers):
+        blocks += [half(nn.Linear(width, 3 * width), Attention(heads), nn.Linear(width, width)),
+                   half(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))]
+    return [Embedding(256, width), Positions(LENGTH, width), *blocks, nn.LayerNorm(width),
+            nn.Linear(width, 256)]
+
+
+SEQUENCE = """{layers: [embedding 256 24, positions, rmsnorm, linear 36, attention 3 none,
+  {residual: [layernorm epsilon 1e-3, linear 20, silu, linear 12 bias false]}, scale 2, linear 18,
+  attention 1, tanh, linear 256]}"""
+
+
+def sequence():
+    return [Embedding(256, 24), Positions(LENGTH, 24), RMSNorm(24), nn.Linear(24, 36),
+            Attention(3, causal=False),
+            Residual([nn.LayerNorm(12, eps=1e-3), nn.Linear(12, 20), nn.SiLU(),
+                      nn.Linear(20, 12, bias=False)]), Scale(2), nn.Linear(12, 18), Attention(1),
+            nn.Tanh(), nn.Linear(6, 256)]
+
+
 def table(outputs):
     return [Linear(13, 24), nn.Tanh(), Linear(24, outputs)]
+
+
+def tokens(smoothing=0.0):
+    return lambda y, b: F.cross_entropy(y.flatten(0, 1), b["label"].flatten().long(),
+                                        label_smoothing=smoothing)
 
 
 def entropy(smoothing=0.0):
@@ -187,6 +262,19 @@ def digits(batch, model, loss="cross-entropy", more=""):
     count = 12 * batch  # so the steps reach the second epoch
     return (f"data: {{source: digits, count: {count}, tests: {TESTS}, batch: {batch}{more}}}\n"
             f"model: {model}\nloss: {loss}\n")
+
+
+def text(batch, model, loss="cross-entropy"):
+    def write(folder):
+        rng = np.random.default_rng(5)
+        words = ["the", "whale", "sea", "a", "of", "and\n", "ship,", "white"]
+        letters = " ".join(rng.choice(words, 12 * LENGTH * batch)).encode()
+        samples = 12 * batch + TESTS
+        with open(os.path.join(folder, "text.txt"), "wb") as f:
+            f.write(letters[:samples * LENGTH + 1])
+        return (f"data: {{source: text, file: text.txt, length: {LENGTH}, batch: {batch}, "
+                f"test: {TESTS / samples}}}\nmodel: {model}\nloss: {loss}\n")
+    return write
 
 
 def arrays(y, loss, outputs):
@@ -236,6 +324,10 @@ NETS = {
                          rate=0.5, stir=0.1),
     "binary-labels": Net(arrays("signs", "binary-cross-entropy", 1), 25, lambda: table(1), binary,
                          stir=0.1),
+    "gpt": Net(text(13, "{name: gpt, layers: 2, heads: 4, width: 32}"), 13, lambda: gpt(2, 4, 32),
+               tokens(), stir=0.05),
+    "sequence": Net(text(9, SEQUENCE, "{name: cross-entropy, smoothing: 0.1}"), 9, sequence,
+                    tokens(0.1), stir=0.1),
     "autoencoder": Net(digits(33, "{name: autoencoder, hidden: [64, 16], activation: sigmoid}",
                               "mean-squared"), 33,
                        lambda: [Linear(784, 64), nn.Sigmoid(), Linear(64, 16), nn.Sigmoid(),
@@ -305,7 +397,8 @@ def predict(net, loss, weights, answer, double=False):
     b = batch_of(answer, double)
     with torch.no_grad():
         y = net(b["x"])
-        right = -1 if "label" not in b else (y.argmax(1) == b["label"]).sum().item() \
+        right = -1 if "label" not in b else \
+            (y.argmax(2) == b["label"]).sum().item() / y.shape[1] if y.dim() == 3 else (y.argmax(1) == b["label"]).sum().item() \
             if y.shape[1] > 1 else ((y[:, 0] > 0) == b["label"]).sum().item()
         return y.numpy(), loss(y, b).item(), right
 
@@ -360,7 +453,7 @@ def compare(spec, ours):
 
     answer = ours.ask(f"evaluate 0 {TESTS}", weights)
     y, value, right = predict(net, spec.loss, weights, answer)
-    if answer["correct"] >= 0 and right != answer["correct"]:
+    if answer["correct"] >= 0 and not math.isclose(right, answer["correct"], rel_tol=1e-12):
         raise SystemExit(f"torch_networks: {right} are right, but ours says {answer['correct']}")
     figures = {
         "loss": (max(seen["loss"]), 1e-5),
