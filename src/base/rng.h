@@ -23,6 +23,7 @@ enum tw_purpose {
 	TW_RNG_SPLIT,    /* a permutation: which samples are held out */
 	TW_RNG_PARTNER,  /* a: rank of a replica, b: number of its exchange */
 	TW_RNG_ACT,      /* a: first sample position, b: stage << 33 | back << 32, and element */
+	TW_RNG_GENERATE, /* a: which token of those generated, b: 0 */
 };
 
 struct tw_rng {

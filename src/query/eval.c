@@ -10,6 +10,7 @@
 #include "spec/field.h"
 #include "query/predictions.h"
 #include "query/quality.h"
+#include "query/token_figures.h"
 #include "metrics/progress.h"
 #include "checkpoint/tensors.h"
 #include "run/open_engine.h"
@@ -170,7 +171,8 @@ struct eval {
 	struct tw_data data;    /* whichever, as the network sees it */
 	const struct tw_samples *set;
 	struct tw_predictions *lines;
-	struct tw_quality *quality; /* NULL: it predicts its own input */
+	struct tw_quality *quality; /* NULL: it predicts its own input, or tokens */
+	struct tw_token_figures tokens;
 	struct scored done;
 };
 
@@ -196,7 +198,7 @@ static enum tw_status take_rows(struct eval *e, const char *file, const char *an
 /* The same classes in the same order. */
 static bool same_answers(const struct tw_data *a, const struct tw_data *b)
 {
-	if (a->classes != b->classes || a->targets != b->targets)
+	if (a->classes != b->classes || a->targets != b->targets || a->tokens != b->tokens)
 		return false;
 	for (uint32_t k = 0; k < a->classes && a->names.answer && b->names.answer; k++)
 		if (strcmp(a->names.answer[k], b->names.answer[k]) != 0)
@@ -236,12 +238,13 @@ static enum tw_status check_print(const struct eval *e, const struct tw_data *d,
 {
 	const struct tw_eval_request *r = e->request;
 	const struct tw_card *c = e->t.card;
+	const bool drawn = c->drawn && !(d->tokens && d->hold == TW_HOLD_FILE);
 	char print[TW_SHA_TEXT];
 
 	tw_sha_text(&d->fingerprint, print);
 	if (e->t.made || strcmp(print, c->fingerprint) == 0)
 		return TW_OK;
-	if (!r->job && (c->drawn || r->on != TW_SET_TEST))
+	if (!r->job && (drawn || r->on != TW_SET_TEST))
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--on %s: the data, or how it is split, differs from what "
 			       "%.200s was trained on: the %s set drawn now %s; name a file of "
@@ -314,7 +317,7 @@ static enum tw_status job_set(struct eval *e, struct tw_error *why)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for a path");
 	if (!e->t.job)
 		st = tw_snapshot_job(e->t.snapshot, r->words.set, r->words.sets, &e->job, why);
-	if (st == TW_OK && r->on == TW_SET_TEST && !e->t.made &&
+	if (st == TW_OK && r->on == TW_SET_TEST && !e->t.made && !e->t.card->data.tokens &&
 	    tw_job_test_files(e->job ? e->job : e->t.job, file, file + PATH)) {
 		st = take_rows(e, file, file + PATH, why);
 	} else if (st == TW_OK && e->t.engine) {
@@ -400,6 +403,13 @@ static enum tw_status begin_figures(struct eval *e, struct tw_error *why)
 		.worst = e->request->worst,
 	};
 
+	if (e->t.card->task == TW_CARD_TOKENS && (facts.worst || e->request->predictions))
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--%s: the network predicts a token at each position of a text, and "
+			       "has no prediction of a row; leave it out",
+			       facts.worst ? "worst" : "predictions");
+	if (e->t.card->task == TW_CARD_TOKENS)
+		return TW_OK;
 	if (e->t.card->task != TW_CARD_INPUT)
 		return tw_quality_open(&facts, &e->quality, why);
 	if (facts.worst)
@@ -427,6 +437,8 @@ static enum tw_status score_set(struct eval *e, struct tw_forward *f, float *y,
 			tw_predictions_add(e->lines, from, n, y);
 		if (e->quality)
 			tw_quality_add(e->quality, from, n, y);
+		if (e->data.tokens)
+			tw_token_figures_add(&e->tokens, &e->data, e->set, from, n, y);
 	}
 	return TW_OK;
 }
@@ -493,6 +505,8 @@ static enum tw_status eval_network(const struct tw_eval_request *r, struct tw_sn
 	}
 	if (st == TW_OK && *r->data)
 		json_object_set_new(*out, "data", json_string(r->data));
+	if (st == TW_OK && e.data.tokens)
+		tw_token_figures_report(&e.tokens, &e.data, *out);
 	if (st == TW_OK && e.quality)
 		st = tw_quality_report(e.quality, *out, why);
 	tw_quality_free(e.quality);

@@ -70,7 +70,8 @@ struct tw_eval_request {
 };
 /* Score trained parameters on a set of the job's data, or on a file: {set, loss, accuracy, samples,
  * seconds, samples_per_second, checkpoint, parameters_digest, buffers_digest}, and of a network
- * that predicts classes or values what tw_quality_report adds.  Values are
+ * that predicts classes or values what tw_quality_report adds, of one that predicts tokens what
+ * tw_token_figures_report adds.  Values are
  * normalised and classes numbered as the model card says.  Refused: data that changed since the
  * training where the set is drawn from it, since it would contain training samples. */
 enum tw_status tw_query_eval(const struct tw_eval_request *r, json_t **out, struct tw_error *why);
@@ -95,6 +96,25 @@ struct tw_predict_request {
  * reader closed the pipe. */
 enum tw_status tw_query_predict(const struct tw_predict_request *r, json_t **out,
 				struct tw_error *why);
+
+struct tw_generate_request {
+	const char *path; /* as above */
+	struct tw_query_words words;
+	const char *prompt; /* bytes of a text, or numbers with blanks between them */
+	uint64_t length;    /* tokens that follow it */
+	double temperature; /* logits are divided by it; 0: always the likeliest token */
+	uint32_t top_k;     /* drawn from so many likeliest tokens; 0: from all */
+	uint64_t seed;
+	/* Hears each token as soon as it is known, those of the prompt first; bytes: it is the byte
+	 * of a text.  False: that is enough. */
+	bool (*emit)(void *arg, uint32_t token, bool bytes);
+	void *arg;
+	const struct tw_log *log;
+};
+/* Let a network that predicts tokens go on with a text.  Refused: a network that predicts something
+ * else, or that looks at tokens behind the one it predicts; a prompt without tokens, or with some
+ * outside the vocabulary. */
+enum tw_status tw_query_generate(const struct tw_generate_request *r, struct tw_error *why);
 
 /* How far the trial of models has come, as a line for a terminal. */
 typedef void (*tw_init_show)(void *arg, const char *text);

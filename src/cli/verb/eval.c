@@ -183,8 +183,10 @@ static void print(const json_t *r)
 {
 	const json_t *loss = json_object_get(r, "loss"), *data = json_object_get(r, "data");
 	const json_t *is = json_object_get(r, "roc_auc_is");
-	char after[200] = "";
+	char after[200] = "", tokens[60] = "";
 
+	if (json_object_get(r, "tokens"))
+		snprintf(tokens, sizeof tokens, " per token, of %lld", tw_whole_at(r, "tokens"));
 	if (json_is_number(loss))
 		printf("%-12s %.6g\n", "loss", json_number_value(loss));
 	else
@@ -193,6 +195,10 @@ static void print(const json_t *r)
 		snprintf(after, sizeof after, " (balanced %.6g)",
 			 tw_number_at(r, "balanced_accuracy"));
 	figure("accuracy", json_object_get(r, "accuracy"), after);
+	figure("nats", json_object_get(r, "nats"), tokens);
+	figure("bits/byte", json_object_get(r, "bits_per_byte"), "");
+	figure("bits/token", json_object_get(r, "bits_per_token"), "");
+	figure("perplexity", json_object_get(r, "perplexity"), "");
 	figure("log loss", json_object_get(r, "log_loss"), "");
 	if (is)
 		snprintf(after, sizeof after, " (%.180s)", json_string_value(is));
@@ -266,6 +272,7 @@ static const struct tw_example examples[] = {
 	{ "thalweg eval runs/lenet-mnist/ckpt-3 --on train --json",
 	  "an earlier checkpoint on the training set; the result as JSON" },
 	{ "thalweg eval runs/iris --data unseen.csv", "on other rows that have answers" },
+	{ "thalweg eval runs/gpt --set data.test_file=other.txt", "a text model on another text" },
 	{ "thalweg eval runs/iris --worst 20", "and the 20 rows that are predicted worst" },
 	{ "thalweg eval model.safetensors --job examples/lenet-mnist.yaml --predictions out.csv",
 	  "a file, for example from PyTorch, with every prediction" },
@@ -276,17 +283,19 @@ const struct tw_verb tw_verb_eval = {
 	.name = "eval",
 	.words = "PATH",
 	.help = "score trained parameters on the test set or on other data",
-	.about = "Scores trained parameters on data.  PATH is a run directory (its newest\n"
-		 "complete checkpoint), one checkpoint of it, or a safetensors file.  A\n"
-		 "checkpoint contains its job; relative paths in the job start at the folder of\n"
-		 "the job file.  Values are normalised and classes are numbered as in training.\n"
-		 "If the test set was drawn from data that has changed since, name other data\n"
-		 "with --data FILE or --set data.test_file=FILE.\n\n"
-		 "Of classes it prints accuracy, balanced accuracy (the mean recall), log loss,\n"
-		 "ROC AUC (of the second of two classes; else the mean over the classes, each\n"
-		 "against the rest), precision, recall and F1 of each class, and which classes\n"
-		 "are taken for which.  Of values: mean absolute error, root of the mean squared\n"
-		 "error, and R^2.  All of them are those of scikit-learn.\n",
+	.about =
+		"Scores trained parameters on data.  PATH is a run directory (its newest\n"
+		"complete checkpoint), one checkpoint of it, or a safetensors file.  A\n"
+		"checkpoint contains its job; relative paths in the job start at the folder of\n"
+		"the job file.  Values are normalised and classes are numbered as in training.\n"
+		"If the test set was drawn from data that has changed since, name other data\n"
+		"with --data FILE or --set data.test_file=FILE.\n\n"
+		"Of classes it prints accuracy, balanced accuracy (the mean recall), log loss,\n"
+		"ROC AUC (of the second of two classes; else the mean over the classes, each\n"
+		"against the rest), precision, recall and F1 of each class, and which classes\n"
+		"are taken for which.  Of values: mean absolute error, root of the mean squared\n"
+		"error, and R^2.  All of them are those of scikit-learn.  Of the next tokens of a\n"
+		"text: nats per token, the same in bits, and perplexity.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct eval_flags),
