@@ -52,7 +52,7 @@ static struct draw drawn(enum tw_init init, double in, double out)
 
 static struct draw draw_of(const struct tw_graph *g, const struct tw_graph_tensor *t)
 {
-	const bool bias = strcmp(t->form.name, "bias") == 0;
+	const bool bias = strncmp(t->form.name, "bias", 4) == 0; /* also "bias_ih_l0" */
 	const uint32_t fan = bias ? bias_fan(g, t) : t->form.fan_in;
 
 	if (t->form.deviation > 0)

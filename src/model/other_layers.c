@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #define NEAR     "use `silu`, which is close to it"
-#define WINDOW   "give a window of the sequence as features, and use `linear 64` and `relu`"
+#define GATED    "use `gru 64` or `lstm 64`"
 #define ROW      "give the samples as images of height 1 (an NPY array of shape n, c, 1, w), and "
 #define LEFT_OUT "leave it out"
 #define BLOCK                                                                                      \
@@ -52,10 +52,9 @@ const struct tw_other_layer tw_other_layers[] = {
 	{ "instancenorm", "use `groupnorm 16` on 16 channels: a group for each" },
 	{ "instancenorm2d", "use `groupnorm 16` on 16 channels: a group for each" },
 	/* sequences */
-	{ "lstm", WINDOW },
-	{ "gru", WINDOW },
-	{ "rnn", WINDOW },
-	{ "recurrent", WINDOW },
+	{ "bilstm", "use `lstm 64`, which runs from the first position to the last" },
+	{ "rnn", GATED },
+	{ "recurrent", GATED },
 	{ "transformer", BLOCK },
 	{ "transformerencoder", BLOCK },
 	{ "transformerencoderlayer", BLOCK },

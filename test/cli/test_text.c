@@ -176,6 +176,29 @@ static void generated_text_is_the_seeds(void **state)
 	free(one);
 }
 
+/* It learns the text by heart, and tells it. */
+static void recurrent_networks_generate(void **state)
+{
+	static const char line[] = "the cat sat on a mat; ";
+	const struct said *s;
+	char song[30 * (sizeof line - 1)];
+
+	for (size_t k = 0; k < sizeof song; k++)
+		song[k] = line[k % (sizeof line - 1)];
+	put("song.txt", song, sizeof song);
+	s = thalweg(
+		NULL, "train %s --run %s -q",
+		put_job("data: {source: text, file: song.txt, length: 20, batch: 8, test: 0.2}\n"
+			"model: {name: char-lstm, layers: 2, width: 24}\n"
+			"train: {epochs: 300, seed: 3}\nupdate: {rule: adam, rate: 0.01}\n"
+			"cluster: {workers: 1}\n"),
+		path_of("song"));
+	expect(s, 0);
+	s = thalweg(NULL, "generate %s --prompt the --length 40 --temperature 0", path_of("song"));
+	expect(s, 0);
+	assert_string_equal(s->out, "the cat sat on a mat; the cat sat on a mat;\n");
+}
+
 /* Tokens in 16 bits: other files, other prompts, the same network. */
 static void tokens_are_numbers(void **state)
 {
@@ -295,6 +318,7 @@ int main(void)
 		cmocka_unit_test(stages_are_one_worker_that_accumulates),
 		cmocka_unit_test(figures_are_of_tokens),
 		cmocka_unit_test(generated_text_is_the_seeds),
+		cmocka_unit_test(recurrent_networks_generate),
 		cmocka_unit_test(tokens_are_numbers),
 		cmocka_unit_test(networks_that_do_not_fit_are_refused),
 		cmocka_unit_test(what_needs_rows_is_refused),

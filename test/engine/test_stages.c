@@ -62,7 +62,7 @@ static const struct net nets[] = {
 	  .text = true },
 	{ .what = "other layers of sequences",
 	  .layers = { "embedding 256 6", "positions", "rmsnorm", "linear 12", "relu",
-		      "attention 2 none", "scale 0.5", "silu", "layernorm", "linear 256" },
+		      "attention 2 none", "silu", "lstm 7", "gru 8", "layernorm", "linear 256" },
 	  .loss = "cross-entropy smoothing 0.1",
 	  .text = true },
 };

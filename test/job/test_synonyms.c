@@ -368,8 +368,8 @@ static void refusals_answer_with_our_names(void **state)
 		  "the directory of checkpoints is --run DIR on the command line" },
 		{ "device=gpu", "device: there is no such field; GPUs are not supported; instead" },
 		{ "gpus=1", "`cluster.workers` sets how many" },
-		{ "model=lstm",
-		  "no network is called 'lstm'; this layer is not supported; instead" },
+		{ "model=transformer",
+		  "no network is called 'transformer'; this layer is not supported; instead" },
 		{ "strategy=federated", "no preset is called 'federated'; encrypted sums are" },
 		{ "loss=mse", "no loss is called 'mse'; the mean squared error is loss: "
 			      "mean-squared here" },

@@ -357,14 +357,35 @@ static void gpt(void **state)
 	assert_non_null(strstr(why.text, "the data has no tokens"));
 }
 
+static void char_lstm(void **state)
+{
+	struct tw_model_site text = site_of(64, 0, 0, 256);
+	struct tw_error why = { 0 };
+	struct tw_graph *g;
+
+	text.tokens = true;
+	/* each of four gates has weights for what comes in and for what came before, and two biases */
+	assert_int_equal(trainable("char-lstm", NULL, &text),
+			 256 * 128 + 4 * 128 * (128 + 128 + 2) + 129 * 256);
+	assert_int_equal(trainable("char-lstm", SET("layers", "3", "width", "10"), &text),
+			 256 * 10 + 3 * 4 * 10 * (10 + 10 + 2) + 11 * 256);
+	g = zoo("char-lstm", SET("layers", "2", "width", "8", "dropout", "0.5"), &text);
+	assert_int_equal(tensor_of(g, "1.weight_ih_l0")->form.d[0], 32);
+	assert_int_equal(tensor_of(g, "3.bias_hh_l0")->form.d[0], 32);
+	tw_graph_free(g);
+	text.tokens = false;
+	assert_int_equal(zoo_build("char-lstm", NULL, &text, &g, &why), TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "the data has no tokens"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mlp),         cmocka_unit_test(mlp_says_what_it_was_told),
-		cmocka_unit_test(lenet),       cmocka_unit_test(autoencoder),
-		cmocka_unit_test(resnet20),    cmocka_unit_test(vgg_small),
-		cmocka_unit_test(gpt),         cmocka_unit_test(strom_dnn),
-		cmocka_unit_test(all_of_them),
+		cmocka_unit_test(mlp),       cmocka_unit_test(mlp_says_what_it_was_told),
+		cmocka_unit_test(lenet),     cmocka_unit_test(autoencoder),
+		cmocka_unit_test(resnet20),  cmocka_unit_test(vgg_small),
+		cmocka_unit_test(gpt),       cmocka_unit_test(char_lstm),
+		cmocka_unit_test(strom_dnn), cmocka_unit_test(all_of_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

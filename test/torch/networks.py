@@ -107,6 +107,16 @@ class RMSNorm(nn.Module):
         return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.weight
 
 
+class LSTM(nn.LSTM):
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
+class GRU(nn.GRU):
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
 class Attention(nn.Module):
     """PyTorch's own attention, whose projections change nothing: in ours they are layers."""
 
@@ -240,6 +250,11 @@ def sequence():
             nn.Tanh(), nn.Linear(6, 256)]
 
 
+def recurrent(kind):
+    return [Embedding(256, 20), kind(20, 33, batch_first=True), kind(33, 24, batch_first=True),
+            nn.Linear(24, 256)]
+
+
 def table(outputs):
     return [Linear(13, 24), nn.Tanh(), Linear(24, outputs)]
 
@@ -326,6 +341,10 @@ NETS = {
                          stir=0.1),
     "gpt": Net(text(13, "{name: gpt, layers: 2, heads: 4, width: 32}"), 13, lambda: gpt(2, 4, 32),
                tokens(), stir=0.05),
+    "lstm": Net(text(11, "{layers: [embedding 256 20, lstm 33, lstm 24, linear 256]}"), 11,
+                lambda: recurrent(LSTM), tokens(), stir=0.1),
+    "gru": Net(text(11, "{layers: [embedding 256 20, gru 33, gru 24, linear 256]}"), 11,
+               lambda: recurrent(GRU), tokens(), stir=0.1),
     "sequence": Net(text(9, SEQUENCE, "{name: cross-entropy, smoothing: 0.1}"), 9, sequence,
                     tokens(0.1), stir=0.1),
     "autoencoder": Net(digits(33, "{name: autoencoder, hidden: [64, 16], activation: sigmoid}",

@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recurrent.c - lstm and gru: each position of a sequence is computed from its features and from
+ * what the position before it gave; before the first one is nothing but zeros.
+ *
+ * Tensors, the order of gates (lstm: i, f, g, o; gru: r, z, n) and formulas are PyTorch's, for one
+ * layer and one direction.  With a = x w_ih^T + b_ih and u = h w_hh^T + b_hh, h of the position
+ * before:
+ *
+ *	lstm	i, f, o = sigmoid(a + u)	g = tanh(a + u)
+ *		c = f c + i g			h = o tanh(c)
+ *	gru	r, z = sigmoid(a + u)		n = tanh(a + r u)
+ *		h = (1 - z) n + z h
+ *
+ * a is one product over all positions of the batch, u one for each position over the samples.
+ * Backward runs from the last position to the first and leaves the gradients of a and of u, from
+ * which three more products over all positions make those of the input and of the weights.
+ *
+ * A sample's positions lie together, so those of one time are lines that are a sample apart.
+ * Saved, for each position: the gates, activated, and then the cell (lstm) or u of n (gru), `all`
+ * blocks of `width` values.  Without training they are in scratch. */
+#include "graph/op.h"
+#include "graph/op/approx.h"
+#include "vec/clone.h"
+#include "vec/vec.h"
+
+#include <string.h>
+
+enum { W_IH, W_HH, B_IH, B_HH };
+
+struct recurrent_options {
+	uint32_t width;
+};
+
+static const struct tw_option rows[] = {
+	TW_OPTION(struct recurrent_options, width, TW_U32, NULL, NULL, 1, 65536,
+		  "number of features that each position gets"),
+	TW_OPTION_END,
+};
+
+struct recurrent_kernel {
+	uint32_t project, step;          /* primitives of forward: a, u */
+	uint32_t back, dx, dw_ih, dw_hh; /* ... of backward; back: from u to h */
+	/* In scratch, behind the scratchpad: forward u and what is saved; backward the gradients of
+	 * a and u, what comes back to h and to the cell, and h of the position before. */
+	size_t u_at, kept_at, da_at, du_at, dh_at, dc_at, before_at;
+};
+
+struct sizes {
+	size_t batch, length, in, width;
+	size_t gates, all; /* blocks of `width` values: of a, and of what is saved */
+};
+
+static struct sizes sizes_of(const struct tw_op_site *site, size_t gates)
+{
+	return (struct sizes){ site->batch, site->in[0].d[0],  site->in[0].d[1], site->out.d[1],
+			       gates,       gates == 4 ? 5 : 4 };
+}
+
+/* --- what both have in common ----------------------------------------------------------------- */
+
+static enum tw_status form(const void *options, uint32_t gates, const struct tw_shape *in,
+			   struct tw_op_form *f, struct tw_error *why)
+{
+	const uint32_t width = ((const struct recurrent_options *)options)->width, n = in->d[1];
+	static const char *const name[] = { "weight_ih_l0", "weight_hh_l0", "bias_ih_l0",
+					    "bias_hh_l0" };
+	char text[40];
+
+	if (in->rank != 2)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "needs a sequence, not %s: put embedding before it",
+			       tw_shape_text(in, text));
+	*f = (struct tw_op_form){ .out = { .rank = 2, .d = { in->d[0], width } }, .parameters = 4 };
+	for (uint32_t k = 0; k < 4; k++)
+		f->parameter[k] = (struct tw_op_parameter){
+			.name = name[k],
+			.rank = k < 2 ? 2 : 1,
+			.d = { gates * width, k == W_IH   ? n
+					      : k == W_HH ? width
+							  : 0 },
+			.fan_in = width,
+			.fan_out = gates * width,
+		};
+	f->products = 2.0 * in->d[0] * gates * width * ((double)n + width);
+	f->flops = f->products + 30.0 * in->d[0] * gates * width;
+	return TW_OK;
+}
+
+/* n x m values; the next one of a column, and of a row, is so far away. */
+static dnnl_memory_desc_t view(size_t n, size_t m, size_t down, size_t right)
+{
+	const dnnl_dims_t d = { (dnnl_dim_t)n, (dnnl_dim_t)m };
+	const dnnl_dims_t strides = { (dnnl_dim_t)down, (dnnl_dim_t)right };
+	dnnl_memory_desc_t md;
+
+	dnnl_memory_desc_init_by_strides(&md, 2, d, dnnl_f32, strides);
+	return md;
+}
+
+static enum tw_status add(struct tw_onednn *kit, dnnl_memory_desc_t a, dnnl_memory_desc_t b,
+			  dnnl_memory_desc_t c, uint32_t *id, size_t *pad)
+{
+	static const int arg[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
+	dnnl_primitive_desc_t pd;
+	const enum tw_status st = tw_onednn_product(kit, &a, &b, &c, false, &pd);
+
+	return st == TW_OK ? tw_onednn_add(kit, pd, arg, 3, id, pad) : st;
+}
+
+static size_t floats(size_t n)
+{
+	return tw_op_aligned(n * sizeof(float));
+}
+
+static enum tw_status prepare_back(const struct tw_op_site *site, const struct sizes *s,
+				   struct tw_onednn *kit, struct recurrent_kernel *k, size_t *need)
+{
+	const size_t lines = s->batch * s->length, g = s->gates * s->width, h = s->width;
+	const dnnl_memory_desc_t turned = view(g, lines, 1, g);
+	size_t pad = 0;
+	enum tw_status st = add(kit, view(s->batch, g, s->length * g, 1), view(g, h, h, 1),
+				view(s->batch, h, h, 1), &k->back, &pad);
+
+	if (st == TW_OK && site->wants[0])
+		st = add(kit, view(lines, g, g, 1), view(g, s->in, s->in, 1),
+			 view(lines, s->in, s->in, 1), &k->dx, &pad);
+	if (st == TW_OK && !site->frozen)
+		st = add(kit, turned, view(lines, s->in, s->in, 1), view(g, s->in, s->in, 1),
+			 &k->dw_ih, &pad);
+	if (st == TW_OK && !site->frozen)
+		st = add(kit, turned, view(lines, h, h, 1), view(g, h, h, 1), &k->dw_hh, &pad);
+	k->da_at = tw_op_aligned(pad);
+	k->du_at = k->da_at + floats(lines * g);
+	k->dh_at = k->du_at + floats(lines * g);
+	k->dc_at = k->dh_at + floats(s->batch * h);
+	k->before_at = k->dc_at + floats(s->batch * h);
+	*need = k->before_at + floats(lines * h);
+	return st;
+}
+
+static enum tw_status prepare(const struct tw_op_site *site, size_t gates, struct tw_onednn *kit,
+			      struct recurrent_kernel *k, struct tw_op_memory *need)
+{
+	const struct sizes s = sizes_of(site, gates);
+	const size_t lines = s.batch * s.length, g = s.gates * s.width, h = s.width;
+	const size_t kept = lines * s.all * h;
+	size_t pad = 0;
+	enum tw_status st = add(kit, view(lines, s.in, s.in, 1), view(s.in, g, 1, s.in),
+				view(lines, g, s.all * h, 1), &k->project, &pad);
+
+	if (st == TW_OK)
+		st = add(kit, view(s.batch, h, s.length * h, 1), view(h, g, 1, h),
+			 view(s.batch, g, g, 1), &k->step, &pad);
+	k->u_at = tw_op_aligned(pad);
+	k->kept_at = k->u_at + floats(s.batch * g);
+	need->forward = k->kept_at + (site->train ? 0 : floats(kept));
+	if (st != TW_OK || !site->train)
+		return st;
+	need->saved = kept * sizeof(float);
+	return prepare_back(site, &s, kit, k, &need->backward);
+}
+
+static void *changed(const float *p)
+{
+	return (void *)(uintptr_t)p; /* oneDNN's handles know no const; sources are only read */
+}
+
+static float *scratch_at(const struct tw_op_run *run, size_t at)
+{
+	return (float *)((char *)run->scratch + at);
+}
+
+/* One position of one sample: kept has a and gets what is saved; u is the product with h, before
+ * (and its cell) those of the position before, NULL at the first. */
+struct spot {
+	float *kept, *h;
+	const float *u, *b_ih, *b_hh, *before, *cell;
+	size_t width;
+};
+typedef void (*ahead)(const struct spot *s);
+
+static enum tw_status forward(const struct tw_op_site *site, size_t gates,
+			      const struct recurrent_kernel *k, const struct tw_op_run *run,
+			      ahead step)
+{
+	const struct sizes s = sizes_of(site, gates);
+	const size_t h = s.width, each = s.all * h;
+	float *kept = site->train ? run->saved : scratch_at(run, k->kept_at);
+	float *u = scratch_at(run, k->u_at);
+	void *const project[] = { changed(run->in[0]), changed(run->parameter[W_IH]), kept };
+	enum tw_status st = tw_hand_run(run->hand, k->project, project, run->scratch);
+
+	memset(u, 0, s.batch * s.gates * h * sizeof *u);
+	for (size_t t = 0; t < s.length && st == TW_OK; t++) {
+		void *const product[] = { run->out + (t ? t - 1 : 0) * h,
+					  changed(run->parameter[W_HH]), u };
+
+		if (t)
+			st = tw_hand_run(run->hand, k->step, product, run->scratch);
+		for (size_t b = 0; b < s.batch && st == TW_OK; b++) {
+			const size_t line = b * s.length + t;
+			const struct spot spot = {
+				.kept = kept + line * each,
+				.h = run->out + line * h,
+				.u = u + b * s.gates * h,
+				.b_ih = run->parameter[B_IH],
+				.b_hh = run->parameter[B_HH],
+				.before = t ? run->out + (line - 1) * h : NULL,
+				.cell = t ? kept + (line - 1) * each + (s.all - 1) * h : NULL,
+				.width = h,
+			};
+
+			step(&spot);
+		}
+	}
+	return st;
+}
+
+/* One position of one sample, backward: dh is what comes to h, dc what comes to the cell (lstm), or
+ * to h past u (gru), and then what goes to those of the position before. */
+struct back_spot {
+	const float *kept, *before, *cell;
+	float *da, *du, *dh, *dc;
+	size_t width;
+};
+typedef void (*behind)(const struct back_spot *s);
+
+/* h of the position before each; zeros before the first. */
+static void shift(const struct sizes *s, const float *h, float *to)
+{
+	const size_t n = s->length * s->width;
+
+	for (size_t b = 0; b < s->batch; b++, h += n, to += n) {
+		memset(to, 0, s->width * sizeof *to);
+		memcpy(to + s->width, h, (n - s->width) * sizeof *to);
+	}
+}
+
+static enum tw_status weights_back(const struct sizes *s, const struct recurrent_kernel *k,
+				   const struct tw_op_run *run)
+{
+	const size_t lines = s->batch * s->length, g = s->gates * s->width;
+	float *da = scratch_at(run, k->da_at), *du = scratch_at(run, k->du_at);
+	float *before = scratch_at(run, k->before_at);
+	void *const of_x[] = { da, changed(run->in[0]), run->change[W_IH] };
+	void *const of_h[] = { du, before, run->change[W_HH] };
+	enum tw_status st = tw_hand_run(run->hand, k->dw_ih, of_x, run->scratch);
+
+	if (st == TW_OK)
+		st = tw_hand_run(run->hand, k->dw_hh, of_h, run->scratch);
+	tw_vec_sum_rows(run->change[B_IH], da, lines, g);
+	tw_vec_sum_rows(run->change[B_HH], du, lines, g);
+	return st;
+}
+
+static enum tw_status backward(const struct tw_op_site *site, size_t gates,
+			       const struct recurrent_kernel *k, const struct tw_op_run *run,
+			       behind step)
+{
+	const struct sizes s = sizes_of(site, gates);
+	const size_t h = s.width, g = s.gates * h, each = s.all * h;
+	float *da = scratch_at(run, k->da_at), *du = scratch_at(run, k->du_at);
+	float *dh = scratch_at(run, k->dh_at), *dc = scratch_at(run, k->dc_at);
+	float *before = scratch_at(run, k->before_at);
+	const float *kept = run->saved;
+	enum tw_status st = TW_OK;
+
+	shift(&s, run->out, before);
+	memset(dc, 0, s.batch * h * sizeof *dc);
+	for (size_t t = s.length; t-- > 0 && st == TW_OK;) {
+		void *const product[] = { du + t * g, changed(run->parameter[W_HH]), dh };
+		for (size_t b = 0; b < s.batch; b++) {
+			const size_t line = b * s.length + t;
+			const float *dy = run->out_gradient + line * h;
+			const struct back_spot spot = {
+				.kept = kept + line * each,
+				.before = before + line * h,
+				.cell = t ? kept + (line - 1) * each + (s.all - 1) * h : NULL,
+				.da = da + line * g,
+				.du = du + line * g,
+				.dh = dh + b * h,
+				.dc = dc + b * h,
+				.width = h,
+			};
+
+			if (t + 1 == s.length)
+				tw_vec_copy(spot.dh, dy, h);
+			else
+				tw_vec_add(spot.dh, dy, h);
+			step(&spot);
+		}
+		if (t)
+			st = tw_hand_run(run->hand, k->back, product, run->scratch);
+	}
+	if (st == TW_OK && run->in_gradient[0]) {
+		void *const of_x[] = { da, changed(run->parameter[W_IH]), run->in_gradient[0] };
+
+		st = tw_hand_run(run->hand, k->dx, of_x, run->scratch);
+	}
+	return st == TW_OK && !site->frozen ? weights_back(&s, k, run) : st;
+}
+
+/* a and u of all gates of one position in double, as both references need them. */
+static void refer_gates(const struct sizes *s, const double *x, const double *h,
+			const double *const *p, size_t row, double *a, double *u)
+{
+	*a = p[B_IH][row];
+	*u = p[B_HH][row];
+	for (size_t i = 0; i < s->in; i++)
+		*a += x[i] * p[W_IH][row * s->in + i];
+	for (size_t i = 0; h && i < s->width; i++)
+		*u += h[i] * p[W_HH][row * s->width + i];
+}
+
+static double sigmoid(double x)
+{
+	return 1 / (1 + exp(-x));
+}
+
+static const struct tw_op_sample samples[] = {
+	{ "3", { 2, { 4, 5 } } },
+	{ "17", { 2, { 7, 6 } } },
+	{ "width 1", { 2, { 1, 1 } } },
+	{ "32", { 2, { 5, 33 } }, 3 },
+	{ NULL },
+};
+
+/* --- lstm ------------------------------------------------------------------------------------- */
+
+static enum tw_status lstm_form(const void *options, const struct tw_shape *in,
+				struct tw_op_form *f, struct tw_error *why)
+{
+	return form(options, 4, in, f, why);
+}
+
+static enum tw_status lstm_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
+				   void *kernel, struct tw_op_memory *need)
+{
+	return prepare(site, 4, kit, kernel, need);
+}
+
+TW_CLONED_STATIC(void, lstm_cell,
+		 (float *restrict kept, float *restrict h, const float *restrict u,
+		  const float *restrict b_ih, const float *restrict b_hh,
+		  const float *restrict cell, size_t n),
+		 (kept, h, u, b_ih, b_hh, cell, n))
+{
+	for (size_t k = 0; k < n; k++) {
+		const float i = approx_sigmoid(kept[k] + b_ih[k] + (u[k] + b_hh[k]));
+		const float f =
+			approx_sigmoid(kept[n + k] + b_ih[n + k] + (u[n + k] + b_hh[n + k]));
+		const float g = approx_tanh(kept[2 * n + k] + b_ih[2 * n + k] +
+					    (u[2 * n + k] + b_hh[2 * n + k]));
+		const float o = approx_sigmoid(kept[3 * n + k] + b_ih[3 * n + k] +
+					       (u[3 * n + k] + b_hh[3 * n + k]));
+		const float c = fmaf(f, cell ? cell[k] : 0, i * g);
+
+		kept[k] = i;
+		kept[n + k] = f;
+		kept[2 * n + k] = g;
+		kept[3 * n + k] = o;
+		kept[4 * n + k] = c;
+		h[k] = o * approx_tanh(c);
+	}
+}
+
+static void lstm_ahead(const struct spot *s)
+{
+	lstm_cell(s->kept, s->h, s->u, s->b_ih, s->b_hh, s->cell, s->width);
+}
+
+static enum tw_status lstm_forward(const struct tw_op_site *site, const void *kernel,
+				   const struct tw_op_run *run)
+{
+	return forward(site, 4, kernel, run, lstm_ahead);
+}
+
+TW_CLONED_STATIC(void, lstm_slope,
+		 (const float *restrict kept, const float *restrict cell, float *restrict da,
+		  float *restrict dh, float *restrict dc, size_t n),
+		 (kept, cell, da, dh, dc, n))
+{
+	for (size_t k = 0; k < n; k++) {
+		const float i = kept[k], f = kept[n + k], g = kept[2 * n + k];
+		const float o = kept[3 * n + k], tanh_c = approx_tanh(kept[4 * n + k]);
+		const float d = fmaf(dh[k] * o, 1 - tanh_c * tanh_c, dc[k]);
+
+		da[k] = d * g * i * (1 - i);
+		da[n + k] = d * (cell ? cell[k] : 0) * f * (1 - f);
+		da[2 * n + k] = d * i * (1 - g * g);
+		da[3 * n + k] = dh[k] * tanh_c * o * (1 - o);
+		dc[k] = d * f;
+	}
+}
+
+static void lstm_behind(const struct back_spot *s)
+{
+	lstm_slope(s->kept, s->cell, s->da, s->dh, s->dc, s->width);
+	memcpy(s->du, s->da, 4 * s->width * sizeof *s->du);
+}
+
+static enum tw_status lstm_backward(const struct tw_op_site *site, const void *kernel,
+				    const struct tw_op_run *run)
+{
+	return backward(site, 4, kernel, run, lstm_behind);
+}
+
+/* The cell of position t, from the first one on. */
+static double refer_cell(const struct sizes *s, const double *x, const double *h,
+			 const double *const *p, size_t t, size_t k, double *open)
+{
+	double cell = 0;
+
+	for (size_t at = 0; at <= t; at++) {
+		double gate[4];
+
+		for (size_t g = 0; g < 4; g++) {
+			double a, u;
+
+			refer_gates(s, x + at * s->in, at ? h + (at - 1) * s->width : NULL, p,
+				    g * s->width + k, &a, &u);
+			gate[g] = g == 2 ? tanh(a + u) : sigmoid(a + u);
+		}
+		cell = gate[1] * cell + gate[0] * gate[2];
+		*open = gate[3];
+	}
+	return cell;
+}
+
+static void lstm_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
+			   const double *const *in, const double *const *parameter, double *out)
+{
+	const struct sizes s = sizes_of(site, 4);
+
+	for (size_t b = 0; b < s.batch; b++) {
+		const double *x = in[0] + b * s.length * s.in;
+		double *h = out + b * s.length * s.width, open = 0;
+
+		for (size_t t = 0; t < s.length; t++)
+			for (size_t k = 0; k < s.width; k++) {
+				const double c = refer_cell(&s, x, h, parameter, t, k, &open);
+
+				h[t * s.width + k] = open * tanh(c);
+			}
+	}
+}
+
+static void lstm_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct recurrent_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "LSTM(%u, %u, batch_first=True)", in->d[1], o->width);
+}
+
+static const struct tw_op lstm_op = {
+	.name = "lstm",
+	.help = "long short-term memory: each position from its features and what came before",
+	.traits = TW_OP_READS_IN | TW_OP_READS_OUT | TW_OP_BY_POSITION,
+	.ins = 1,
+	.options = rows,
+	.positional = 1,
+	.options_bytes = sizeof(struct recurrent_options),
+	.kernel_bytes = sizeof(struct recurrent_kernel),
+	.samples = samples,
+	.form = lstm_form,
+	.prepare = lstm_prepare,
+	.forward = lstm_forward,
+	.backward = lstm_backward,
+	.reference = lstm_reference,
+	.torch = lstm_torch,
+	.torch_class = "class LSTM(nn.LSTM):\n"
+		       "    def forward(self, x):\n"
+		       "        return super().forward(x)[0]\n",
+};
+
+/* --- gru -------------------------------------------------------------------------------------- */
+
+static enum tw_status gru_form(const void *options, const struct tw_shape *in, struct tw_op_form *f,
+			       struct tw_error *why)
+{
+	return form(options, 3, in, f, why);
+}
+
+static enum tw_status gru_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
+				  void *kernel, struct tw_op_memory *need)
+{
+	return prepare(site, 3, kit, kernel, need);
+}
+
+TW_CLONED_STATIC(void, gru_cell,
+		 (float *restrict kept, float *restrict h, const float *restrict u,
+		  const float *restrict b_ih, const float *restrict b_hh,
+		  const float *restrict before, size_t w),
+		 (kept, h, u, b_ih, b_hh, before, w))
+{
+	for (size_t k = 0; k < w; k++) {
+		const float r = approx_sigmoid(kept[k] + b_ih[k] + (u[k] + b_hh[k]));
+		const float z =
+			approx_sigmoid(kept[w + k] + b_ih[w + k] + (u[w + k] + b_hh[w + k]));
+		const float of_h = u[2 * w + k] + b_hh[2 * w + k];
+		const float n = approx_tanh(fmaf(r, of_h, kept[2 * w + k] + b_ih[2 * w + k]));
+
+		kept[k] = r;
+		kept[w + k] = z;
+		kept[2 * w + k] = n;
+		kept[3 * w + k] = of_h;
+		h[k] = fmaf(z, (before ? before[k] : 0) - n, n);
+	}
+}
+
+static void gru_ahead(const struct spot *s)
+{
+	gru_cell(s->kept, s->h, s->u, s->b_ih, s->b_hh, s->before, s->width);
+}
+
+static enum tw_status gru_forward(const struct tw_op_site *site, const void *kernel,
+				  const struct tw_op_run *run)
+{
+	return forward(site, 3, kernel, run, gru_ahead);
+}
+
+/* past: what comes back to h of the position behind this one without going through its u. */
+TW_CLONED_STATIC(void, gru_slope,
+		 (const float *restrict kept, const float *restrict before, float *restrict da,
+		  float *restrict du, const float *restrict dh, float *restrict past, size_t w),
+		 (kept, before, da, du, dh, past, w))
+{
+	for (size_t k = 0; k < w; k++) {
+		const float r = kept[k], z = kept[w + k], n = kept[2 * w + k];
+		const float d = dh[k] + past[k], dn = d * (1 - z) * (1 - n * n);
+
+		da[k] = du[k] = dn * kept[3 * w + k] * r * (1 - r);
+		da[w + k] = du[w + k] = d * (before[k] - n) * z * (1 - z);
+		da[2 * w + k] = dn;
+		du[2 * w + k] = dn * r;
+		past[k] = d * z;
+	}
+}
+
+static void gru_behind(const struct back_spot *s)
+{
+	gru_slope(s->kept, s->before, s->da, s->du, s->dh, s->dc, s->width);
+}
+
+static enum tw_status gru_backward(const struct tw_op_site *site, const void *kernel,
+				   const struct tw_op_run *run)
+{
+	return backward(site, 3, kernel, run, gru_behind);
+}
+
+static void gru_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
+			  const double *const *in, const double *const *parameter, double *out)
+{
+	const struct sizes s = sizes_of(site, 3);
+
+	for (size_t line = 0; line < s.batch * s.length; line++) {
+		const double *h = line % s.length ? out + (line - 1) * s.width : NULL;
+
+		for (size_t k = 0; k < s.width; k++) {
+			double a[3], u[3], z, n;
+
+			for (size_t g = 0; g < 3; g++)
+				refer_gates(&s, in[0] + line * s.in, h, parameter, g * s.width + k,
+					    &a[g], &u[g]);
+			z = sigmoid(a[1] + u[1]);
+			n = tanh(a[2] + sigmoid(a[0] + u[0]) * u[2]);
+			out[line * s.width + k] = (1 - z) * n + z * (h ? h[k] : 0);
+		}
+	}
+}
+
+static void gru_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	const struct recurrent_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "GRU(%u, %u, batch_first=True)", in->d[1], o->width);
+}
+
+static const struct tw_op gru_op = {
+	.name = "gru",
+	.help = "gated recurrent unit: each position from its features and what came before",
+	.traits = TW_OP_READS_IN | TW_OP_READS_OUT | TW_OP_BY_POSITION,
+	.ins = 1,
+	.options = rows,
+	.positional = 1,
+	.options_bytes = sizeof(struct recurrent_options),
+	.kernel_bytes = sizeof(struct recurrent_kernel),
+	.samples = samples,
+	.form = gru_form,
+	.prepare = gru_prepare,
+	.forward = gru_forward,
+	.backward = gru_backward,
+	.reference = gru_reference,
+	.torch = gru_torch,
+	.torch_class = "class GRU(nn.GRU):\n"
+		       "    def forward(self, x):\n"
+		       "        return super().forward(x)[0]\n",
+};
+
+static const struct tw_op *const ops[] = { &lstm_op, &gru_op, NULL };
+const struct tw_op_family tw_op_family_recurrent = { ops };
