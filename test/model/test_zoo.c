@@ -364,7 +364,7 @@ static void char_lstm(void **state)
 	struct tw_graph *g;
 
 	text.tokens = true;
-	/* each of four gates has weights for what comes in and for what came before, and two biases */
+	/* each of four gates: weights for what comes in and what came before, two biases */
 	assert_int_equal(trainable("char-lstm", NULL, &text),
 			 256 * 128 + 4 * 128 * (128 + 128 + 2) + 129 * 256);
 	assert_int_equal(trainable("char-lstm", SET("layers", "3", "width", "10"), &text),
@@ -384,8 +384,8 @@ int main(void)
 		cmocka_unit_test(mlp),       cmocka_unit_test(mlp_says_what_it_was_told),
 		cmocka_unit_test(lenet),     cmocka_unit_test(autoencoder),
 		cmocka_unit_test(resnet20),  cmocka_unit_test(vgg_small),
-		cmocka_unit_test(gpt),       cmocka_unit_test(char_lstm),
-		cmocka_unit_test(strom_dnn), cmocka_unit_test(all_of_them),
+		cmocka_unit_test(strom_dnn), cmocka_unit_test(gpt),
+		cmocka_unit_test(char_lstm), cmocka_unit_test(all_of_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

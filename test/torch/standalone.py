@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Trains, exports with --standalone, and lets PyTorch build the network that the export prints: with
-values as the data has them it must give the outputs that `thalweg predict --raw` gives.
+values as the data has them it must give the outputs that `thalweg predict --raw` gives.  Of networks
+on text it must give the nats that `thalweg eval` gives, and go on with a text as `thalweg generate`
+does where it always takes the likeliest byte.
 
     TW_BUILD=build /usr/bin/python3 test/torch/standalone.py [NET ...]
 
@@ -76,6 +78,14 @@ NETS = {
 }
 
 
+LENGTH, PROMPT, MORE = 20, "the sea ", 60
+TEXTS = {
+    "gpt": "{name: gpt, layers: 2, heads: 2, width: 24, dropout: 0.1}",
+    "char-lstm": "{name: char-lstm, layers: 2, width: 32}",
+    "sequence": "{layers: [embedding 256 16, positions, rmsnorm, gru 18, attention 2, relu, linear 256]}",
+}
+
+
 def thalweg(build, folder, *words):
     r = subprocess.run([os.path.join(build, "thalweg"), *words], cwd=folder, text=True,
                        capture_output=True)
@@ -110,13 +120,54 @@ def compare(build, folder, net):
     return float(np.abs(ours - theirs).max()) / size, float(np.abs(ours - alone).max()) / size
 
 
+def built(build, folder):
+    """The network that the export of `run` prints, with its tensors."""
+    source = json.loads(thalweg(build, folder, "export", "run", "--standalone", "--to",
+                                "net.safetensors", "--json"))["pytorch"]
+    room = {}
+    exec(source, room)
+    state = safe_read(os.path.join(folder, "net.safetensors"))
+    room["net"].load_state_dict({k: torch.from_numpy(v) for k, v in state.items()})
+    return room["net"].eval()
+
+
+def compare_text(build, folder, model):
+    """How far the nats are apart, and how many bytes of a generated text differ."""
+    rng = np.random.default_rng(5)
+    words = ["the", "sea", "whale", "a", "ship", "and", "of\n"]
+    text = " ".join(rng.choice(words, 2500)).encode()[:400 * LENGTH + 1]
+    with open(os.path.join(folder, "text.txt"), "wb") as f:
+        f.write(text)
+    with open(os.path.join(folder, "job.yaml"), "w") as f:
+        f.write(f"data: {{source: text, file: text.txt, length: {LENGTH}, batch: 10, test: 0.2}}\n"
+                f"model: {model}\ntrain: {{epochs: 3}}\nupdate: {{rule: adam, rate: 0.01}}\n"
+                "cluster: {workers: 1}\n")
+    thalweg(build, folder, "train", "job.yaml", "-q", "--run", "run")
+    net = built(build, folder)
+    tokens = torch.from_numpy(np.frombuffer(text, np.uint8).astype(np.int64))
+    x, y = tokens[:-1].view(-1, LENGTH)[320:].float(), tokens[1:].view(-1, LENGTH)[320:]
+    with torch.no_grad():
+        theirs = torch.nn.functional.cross_entropy(net(x).flatten(0, 1), y.flatten()).item()
+        said = list(PROMPT.encode())
+        for _ in range(MORE):
+            seen = said[-LENGTH:]
+            row = torch.tensor([seen + [0] * (LENGTH - len(seen))]).float()
+            said.append(net(row)[0, len(seen) - 1].argmax().item())
+    ours = json.loads(thalweg(build, folder, "eval", "run", "--json"))["nats"]
+    written = [thalweg(build, folder, "generate", path, "--prompt", PROMPT, "--length", str(MORE),
+                       "--temperature", "0").encode()[:len(said)] for path in ("run", "net.safetensors")]
+    differ = sum(a != b for text in written for a, b in zip(text, said))
+    return abs(ours - theirs) / theirs, float(differ)
+
+
 def main():
     build = os.path.join(ROOT, os.environ.get("TW_BUILD", "build"))
     torch.set_num_threads(1)
     bad = False
-    for name in sys.argv[1:] or NETS:
+    for name in sys.argv[1:] or [*NETS, *TEXTS]:
         with tempfile.TemporaryDirectory() as folder:
-            theirs, alone = compare(build, folder, NETS[name])
+            theirs, alone = compare(build, folder, NETS[name]) if name in NETS else \
+                compare_text(build, folder, TEXTS[name])
         good = theirs <= LIMIT and alone <= LIMIT
         bad |= not good
         print(f"{name:16} PyTorch {theirs:.1e}, standalone {alone:.1e} (limit {LIMIT:.0e})"
