@@ -235,6 +235,32 @@ char *digest_of(const struct said *s)
 	return text;
 }
 
+char *digest_after(const char *format, const char *a, const char *b)
+{
+	char command[900];
+	const struct said *s;
+
+	snprintf(command, sizeof command, format, a, b);
+	s = thalweg(NULL, "%s --json -q", command);
+	expect(s, 0);
+	return digest_of(s);
+}
+
+void same_digest(char *a, char *b)
+{
+	assert_string_equal(a, b);
+	free(a);
+	free(b);
+}
+
+char *path_kept(const char *name)
+{
+	char *copy = strdup(path_of(name));
+
+	assert_non_null(copy);
+	return copy;
+}
+
 void thalweg_refuses(const char *environment, const char *why, const char *command)
 {
 	struct running r;

@@ -43,6 +43,12 @@ void said_free(struct said *s);
 json_t *object_of(const struct said *s);
 /* Its parameters' digest; the caller's to free. */
 char *digest_of(const struct said *s);
+/* That of a command which must end well; format has two %s. */
+char *digest_after(const char *format, const char *a, const char *b);
+/* They must be equal; both are freed. */
+void same_digest(char *a, char *b);
+/* The path of a file in the folder; the caller's to free. */
+char *path_kept(const char *name);
 
 /* The command, with these words in its environment (may be NULL), must end with exit code 2, a
  * sentence with `why` in it, and nothing on stdout. */

@@ -20,56 +20,34 @@ static const char job[] =
 	"checkpoint: {keep: 2}\n"
 	"strategy: ssgd\n";
 
-static char *digest(const char *format, const char *a, const char *b)
-{
-	char command[900];
-	const struct said *s;
-
-	snprintf(command, sizeof command, format, a, b);
-	s = thalweg(NULL, "%s --json -q", command);
-	expect(s, 0);
-	return digest_of(s);
-}
-
-static void same(char *a, char *b)
-{
-	assert_string_equal(a, b);
-	free(a);
-	free(b);
-}
-
-static char *place(const char *name)
-{
-	char *copy = strdup(path_of(name));
-
-	assert_non_null(copy);
-	return copy;
-}
-
 static void all_worlds_and_files_agree(void **state)
 {
-	char *file = strdup(put_job(job)), *dir = place("run"), *safe = place("m.safetensors");
+	char *file = strdup(put_job(job)), *dir = path_kept("run"),
+	     *safe = path_kept("m.safetensors");
 	char *wanted, *again;
 	struct said const *s;
 	json_t *o;
 
-	wanted = digest("train %s --run %s", file, dir);
-	again = digest("train %s --processes --run %s-2", file, dir);
-	same(strdup(wanted), again);
-	same(strdup(wanted), digest("sim %s --run %s-3", file, dir));
-	same(strdup(wanted), digest("eval %s%s", dir, ""));
+	wanted = digest_after("train %s --run %s", file, dir);
+	again = digest_after("train %s --processes --run %s-2", file, dir);
+	same_digest(strdup(wanted), again);
+	same_digest(strdup(wanted), digest_after("sim %s --run %s-3", file, dir));
+	same_digest(strdup(wanted), digest_after("eval %s%s", dir, ""));
 	expect(thalweg(NULL, "export %s --to %s -q", dir, safe), 0);
-	same(strdup(wanted), digest("eval %s --job %s", safe, file));
+	same_digest(strdup(wanted), digest_after("eval %s --job %s", safe, file));
 	/* what was trained is the beginning of another run with something else frozen */
-	again = digest("train %s --set model.freeze=[0-3] --run %s-4", file, dir);
+	again = digest_after("train %s --set model.freeze=[0-3] --run %s-4", file, dir);
 	assert_string_not_equal(again, wanted);
 	free(again);
-	again = digest("train %s --set model.freeze=[6] --set model.weights=m.safetensors --run "
-		       "%s-5",
-		       file, dir);
-	same(again, digest("train %s --set model.freeze=[6] --set model.weights=m.safetensors "
-			   "--processes --run %s-6",
-			   file, dir));
+	again = digest_after(
+		"train %s --set model.freeze=[6] --set model.weights=m.safetensors --run "
+		"%s-5",
+		file, dir);
+	same_digest(
+		again,
+		digest_after("train %s --set model.freeze=[6] --set model.weights=m.safetensors "
+			     "--processes --run %s-6",
+			     file, dir));
 	s = thalweg(NULL, "inspect %s --json", dir);
 	expect(s, 0);
 	o = object_of(s);
@@ -88,7 +66,7 @@ static void all_worlds_and_files_agree(void **state)
 /* An old checkpoint goes with its frozen file, and a damaged one is refused by name. */
 static void frozen_files_are_kept_and_checked(void **state)
 {
-	char *file = strdup(put_job(job)), *dir = place("kept");
+	char *file = strdup(put_job(job)), *dir = path_kept("kept");
 	char path[600];
 	FILE *f;
 

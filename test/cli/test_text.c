@@ -35,42 +35,17 @@ static int setup(void **state)
 	return 0;
 }
 
-static char *place(const char *name)
-{
-	char *copy = strdup(path_of(name));
-
-	assert_non_null(copy);
-	return copy;
-}
-
-static char *digest(const char *format, const char *a, const char *b)
-{
-	char command[900];
-	const struct said *s;
-
-	snprintf(command, sizeof command, format, a, b);
-	s = thalweg(NULL, "%s --json -q", command);
-	expect(s, 0);
-	return digest_of(s);
-}
-
-static void same(char *a, char *b)
-{
-	assert_string_equal(a, b);
-	free(a);
-	free(b);
-}
-
 static void all_worlds_and_files_agree(void **state)
 {
-	char *file = strdup(put_job(job)), *dir = place("run"), *safe = place("m.safetensors");
-	char *wanted = digest("train %s --run %s", file, dir);
+	char *file = strdup(put_job(job)), *dir = path_kept("run"),
+	     *safe = path_kept("m.safetensors");
+	char *wanted = digest_after("train %s --run %s", file, dir);
 
-	same(strdup(wanted), digest("train %s --processes --run %s-2", file, dir));
-	same(strdup(wanted), digest("sim %s --run %s-3", file, dir));
-	same(strdup(wanted), digest("eval %s%s", dir, ""));
+	same_digest(strdup(wanted), digest_after("train %s --processes --run %s-2", file, dir));
+	same_digest(strdup(wanted), digest_after("sim %s --run %s-3", file, dir));
+	same_digest(strdup(wanted), digest_after("eval %s%s", dir, ""));
 	expect(thalweg(NULL, "export %s --to %s -q", dir, safe), 0);
-	same(wanted, digest("eval %s --job %s", safe, file));
+	same_digest(wanted, digest_after("eval %s --job %s", safe, file));
 	free(safe);
 	free(dir);
 	free(file);
@@ -82,7 +57,7 @@ static void stages_are_one_worker_that_accumulates(void **state)
 	static const char *const stages[] = { "[3]", "[3, 5]", "[3.2, 4.3]" };
 	char *file = strdup(put_job(DATA ", accumulate: 4}\n" GPT TAIL
 					 "cluster: {workers: 1}\nstrategy: ssgd\n"));
-	char *wanted = digest("train %s --run %s", file, path_of("whole")), text[600];
+	char *wanted = digest_after("train %s --run %s", file, path_of("whole")), text[600];
 
 	free(file);
 	for (size_t k = 0; k < sizeof stages / sizeof stages[0]; k++) {
@@ -94,9 +69,9 @@ static void stages_are_one_worker_that_accumulates(void **state)
 			 stages[k], k ? 3 : 2);
 		file = strdup(put_job(text));
 		snprintf(text, sizeof text, "stages-%zu", k);
-		same(strdup(wanted), digest("sim %s --run %s", file, path_of(text)));
+		same_digest(strdup(wanted), digest_after("sim %s --run %s", file, path_of(text)));
 		strcat(text, "-t");
-		same(strdup(wanted), digest("train %s --run %s", file, path_of(text)));
+		same_digest(strdup(wanted), digest_after("train %s --run %s", file, path_of(text)));
 		free(file);
 	}
 	free(wanted);
