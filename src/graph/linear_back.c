@@ -29,6 +29,7 @@
 #include "graph/linear_back.h"
 
 #include "base/isa.h"
+#include "graph/op/product.h"
 
 #include <string.h>
 
@@ -55,16 +56,6 @@ static bool pays(enum product product, uint32_t row)
 	return false;
 }
 
-/* n x m values; the next one of a column, and of a row, is so far away. */
-static dnnl_memory_desc_t matrix(uint32_t n, uint32_t m, size_t down, size_t right)
-{
-	const dnnl_dims_t d = { n, m }, strides = { (dnnl_dim_t)down, (dnnl_dim_t)right };
-	dnnl_memory_desc_t md;
-
-	dnnl_memory_desc_init_by_strides(&md, 2, d, dnnl_f32, strides);
-	return md;
-}
-
 /* --- as is --------------------------------------------------------------------------------- */
 
 /* What oneDNN wants to see before it makes a backward inner product. */
@@ -80,9 +71,9 @@ static enum tw_status make_hint(const struct tw_op_site *site, struct tw_onednn 
 	dnnl_inner_product_desc_t d;
 	dnnl_status_t st;
 
-	h->x = matrix(tw_op_lines(site), in, in, 1);
-	h->w = matrix(out, in, in, 1);
-	h->y = matrix(tw_op_lines(site), out, out, 1);
+	h->x = tw_product_view(tw_op_lines(site), in, in, 1);
+	h->w = tw_product_view(out, in, in, 1);
+	h->y = tw_product_view(tw_op_lines(site), out, out, 1);
 	st = dnnl_inner_product_forward_desc_init(&d, dnnl_forward_training, &h->x, &h->w, NULL,
 						  &h->y);
 	if (st == dnnl_success)
@@ -126,27 +117,16 @@ static enum tw_status inner_data(struct tw_onednn *kit, const struct hint *h,
 
 /* --- over copies --------------------------------------------------------------------------- */
 
-static enum tw_status add_product(struct tw_onednn *kit, const dnnl_memory_desc_t *a,
-				  const dnnl_memory_desc_t *b, const dnnl_memory_desc_t *c,
-				  bool adds, uint32_t *id, size_t *pad)
-{
-	static const int arg[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
-	dnnl_primitive_desc_t pd;
-	const enum tw_status st = tw_onednn_product(kit, a, b, c, adds, &pd);
-
-	return st == TW_OK ? tw_onednn_add(kit, pd, arg, 3, id, pad) : st;
-}
-
 static enum tw_status padded_weights(const struct tw_op_site *site, struct tw_onednn *kit,
 				     struct tw_linear_back *l, size_t *pad)
 {
 	const uint32_t in = tw_shape_width(&site->in[0]), out = tw_shape_width(&site->out),
 		       batch = tw_op_lines(site);
-	const dnnl_memory_desc_t y = matrix(out, batch, 1, out + PAD);
-	const dnnl_memory_desc_t x = matrix(batch, in, in + PAD, 1);
-	const dnnl_memory_desc_t w = matrix(out, in, in, 1);
+	const dnnl_memory_desc_t y = tw_product_view(out, batch, 1, out + PAD);
+	const dnnl_memory_desc_t x = tw_product_view(batch, in, in + PAD, 1);
+	const dnnl_memory_desc_t w = tw_product_view(out, in, in, 1);
 
-	return add_product(kit, &y, &x, &w, false, &l->weights, pad);
+	return tw_product_add(kit, y, x, w, false, &l->weights, pad);
 }
 
 /* The product with so many rows of the weights. */
@@ -154,11 +134,12 @@ static enum tw_status some_rows(const struct tw_op_site *site, struct tw_onednn 
 				bool padded, bool adds, uint32_t *id, size_t *pad)
 {
 	const uint32_t in = tw_shape_width(&site->in[0]);
-	const dnnl_memory_desc_t y = matrix(tw_op_lines(site), rows, tw_shape_width(&site->out), 1);
-	const dnnl_memory_desc_t w = matrix(rows, in, padded ? in + PAD : in, 1);
-	const dnnl_memory_desc_t x = matrix(tw_op_lines(site), in, in, 1);
+	const dnnl_memory_desc_t y =
+		tw_product_view(tw_op_lines(site), rows, tw_shape_width(&site->out), 1);
+	const dnnl_memory_desc_t w = tw_product_view(rows, in, padded ? in + PAD : in, 1);
+	const dnnl_memory_desc_t x = tw_product_view(tw_op_lines(site), in, in, 1);
 
-	return rows ? add_product(kit, &y, &w, &x, adds, id, pad) : TW_OK;
+	return rows ? tw_product_add(kit, y, w, x, adds, id, pad) : TW_OK;
 }
 
 static enum tw_status data_by_rows(const struct tw_op_site *site, struct tw_onednn *kit,
@@ -224,16 +205,12 @@ static void copy_rows(const float *from, size_t rows, size_t n, float *to)
 		memcpy(to, from, n * sizeof *to);
 }
 
-static void *changed(const float *p)
-{
-	return (void *)(uintptr_t)p; /* oneDNN's handles know no const; sources are only read */
-}
-
 static enum tw_status run_weights(const struct tw_op_site *site, const struct tw_linear_back *l,
 				  const struct tw_op_run *run, float *at)
 {
 	const size_t in = tw_shape_width(&site->in[0]), out = tw_shape_width(&site->out);
-	void *data[] = { changed(run->out_gradient), changed(run->in[0]), run->change[0] };
+	void *data[] = { tw_product_source(run->out_gradient), tw_product_source(run->in[0]),
+			 run->change[0] };
 
 	if (l->weights_padded) {
 		data[0] = at;
@@ -249,7 +226,7 @@ static void *some_weights(const struct tw_linear_back *l, const struct tw_op_run
 			  size_t r, size_t n, float *at)
 {
 	if (!l->data_padded)
-		return changed(tw_op_values(run, 0, r * in, n * in, at));
+		return tw_product_source(tw_op_values(run, 0, r * in, n * in, at));
 	for (size_t i = 0; i < n; i++)
 		tw_op_copy(run, 0, (r + i) * in, in, at + i * (in + PAD));
 	return at;
@@ -264,8 +241,8 @@ static enum tw_status run_data(const struct tw_op_site *site, const struct tw_li
 
 	for (size_t r = 0; r < out && st == TW_OK; r += rows) {
 		const size_t n = out - r < rows ? out - r : rows;
-		void *data[] = { changed(run->out_gradient + r), some_weights(l, run, in, r, n, at),
-				 run->in_gradient[0] };
+		void *data[] = { tw_product_source(run->out_gradient + r),
+				 some_weights(l, run, in, r, n, at), run->in_gradient[0] };
 
 		st = tw_hand_run(run->hand,
 				 n < rows ? l->rest

@@ -16,6 +16,7 @@
  * of backward: dp of one head.  In both the scratchpad of the primitives is first. */
 #include "graph/op.h"
 #include "graph/op/approx.h"
+#include "graph/op/product.h"
 #include "vec/clone.h"
 #include "vec/vec.h"
 
@@ -82,40 +83,22 @@ static enum tw_status form(const void *options, const struct tw_shape *in, struc
 	return TW_OK;
 }
 
-/* n x m values; the next one of a column, and of a row, is so far away. */
-static dnnl_memory_desc_t view(size_t n, size_t m, size_t down, size_t right)
-{
-	const dnnl_dims_t d = { (dnnl_dim_t)n, (dnnl_dim_t)m };
-	const dnnl_dims_t strides = { (dnnl_dim_t)down, (dnnl_dim_t)right };
-	dnnl_memory_desc_t md;
-
-	dnnl_memory_desc_init_by_strides(&md, 2, d, dnnl_f32, strides);
-	return md;
-}
-
-static enum tw_status add(struct tw_onednn *kit, dnnl_memory_desc_t a, dnnl_memory_desc_t b,
-			  dnnl_memory_desc_t c, uint32_t *id, size_t *pad)
-{
-	static const int arg[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
-	dnnl_primitive_desc_t pd;
-	const enum tw_status st = tw_onednn_product(kit, &a, &b, &c, false, &pd);
-
-	return st == TW_OK ? tw_onednn_add(kit, pd, arg, 3, id, pad) : st;
-}
-
 static enum tw_status prepare_back(const struct sizes *s, struct tw_onednn *kit,
 				   struct attention_kernel *k, size_t *pad)
 {
 	const size_t t = s->length, d = s->each, in = 3 * s->width;
-	const dnnl_memory_desc_t part = view(t, d, in, 1), weights = view(t, t, t, 1);
-	const dnnl_memory_desc_t turned = view(t, t, 1, t), back = view(t, d, s->width, 1);
-	enum tw_status st = add(kit, turned, back, part, &k->dv, pad);
+	const dnnl_memory_desc_t part = tw_product_view(t, d, in, 1),
+				 weights = tw_product_view(t, t, t, 1);
+	const dnnl_memory_desc_t turned = tw_product_view(t, t, 1, t),
+				 back = tw_product_view(t, d, s->width, 1);
+	enum tw_status st = tw_product_add(kit, turned, back, part, false, &k->dv, pad);
 
 	if (st == TW_OK)
-		st = add(kit, back, view(d, t, 1, in), weights, &k->dp, pad);
+		st = tw_product_add(kit, back, tw_product_view(d, t, 1, in), weights, false, &k->dp,
+				    pad);
 	if (st == TW_OK)
-		st = add(kit, weights, part, part, &k->dq, pad);
-	return st == TW_OK ? add(kit, turned, part, part, &k->dk, pad) : st;
+		st = tw_product_add(kit, weights, part, part, false, &k->dq, pad);
+	return st == TW_OK ? tw_product_add(kit, turned, part, part, false, &k->dk, pad) : st;
 }
 
 static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *kit, void *kernel,
@@ -127,11 +110,12 @@ static enum tw_status prepare(const struct tw_op_site *site, struct tw_onednn *k
 	struct attention_kernel *k = kernel;
 	size_t pad = 0, back = 0;
 	enum tw_status st =
-		add(kit, view(t, d, in, 1), view(d, t, 1, in), view(t, t, t, 1), &k->scores, &pad);
+		tw_product_add(kit, tw_product_view(t, d, in, 1), tw_product_view(d, t, 1, in),
+			       tw_product_view(t, t, t, 1), false, &k->scores, &pad);
 
 	if (st == TW_OK)
-		st = add(kit, view(t, t, t, 1), view(t, d, in, 1), view(t, d, s.width, 1), &k->mix,
-			 &pad);
+		st = tw_product_add(kit, tw_product_view(t, t, t, 1), tw_product_view(t, d, in, 1),
+				    tw_product_view(t, d, s.width, 1), false, &k->mix, &pad);
 	k->forward_at = tw_op_aligned(pad);
 	need->forward = k->forward_at + (site->train ? 0 : square);
 	if (st != TW_OK || !site->train)
@@ -196,17 +180,12 @@ static size_t seen(const struct tw_op_site *site, size_t r, size_t length)
 	return o->mask == MASK_CAUSAL ? r + 1 : length;
 }
 
-static void *changed(const float *p)
-{
-	return (void *)(uintptr_t)p; /* oneDNN's handles know no const; sources are only read */
-}
-
 static enum tw_status forward_head(const struct tw_op_site *site, const struct attention_kernel *k,
 				   const struct tw_op_run *run, const float *x, float *p, float *y)
 {
 	const struct sizes s = sizes_of(site);
-	void *const scores[] = { changed(x), changed(x + s.width), p };
-	void *const mix[] = { p, changed(x + 2 * s.width), y };
+	void *const scores[] = { tw_product_source(x), tw_product_source(x + s.width), p };
+	void *const mix[] = { p, tw_product_source(x + 2 * s.width), y };
 	const enum tw_status st = tw_hand_run(run->hand, k->scores, scores, run->scratch);
 
 	if (st != TW_OK)
@@ -242,10 +221,10 @@ static enum tw_status back_head(const struct tw_op_site *site, const struct atte
 {
 	const struct sizes s = sizes_of(site);
 	float *d = (float *)((char *)run->scratch + k->backward_at);
-	void *const dv[] = { changed(p), changed(dy), dx + 2 * s.width };
-	void *const dp[] = { changed(dy), changed(x + 2 * s.width), d };
-	void *const dq[] = { d, changed(x + s.width), dx };
-	void *const dk[] = { d, changed(x), dx + s.width };
+	void *const dv[] = { tw_product_source(p), tw_product_source(dy), dx + 2 * s.width };
+	void *const dp[] = { tw_product_source(dy), tw_product_source(x + 2 * s.width), d };
+	void *const dq[] = { d, tw_product_source(x + s.width), dx };
+	void *const dk[] = { d, tw_product_source(x), dx + s.width };
 	enum tw_status st = tw_hand_run(run->hand, k->dv, dv, run->scratch);
 
 	if (st == TW_OK)
@@ -355,21 +334,22 @@ static const struct tw_op attention_op = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
-	.torch_class = "class Attention(nn.Module):\n"
-		       "    def __init__(self, heads, causal=True):\n"
-		       "        super().__init__()\n"
-		       "        self.heads = heads\n"
-		       "        self.causal = causal\n"
-		       "\n"
-		       "    def forward(self, x):\n"
-		       "        b, t, n = x.shape\n"
-		       "        x = x.view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)\n"
-		       "        s = x[0] @ x[1].transpose(-2, -1) / x.shape[-1] ** 0.5\n"
-		       "        if self.causal:\n"
-		       "            mask = torch.ones(t, t, device=x.device).triu(1).bool()\n"
-		       "            s = s.masked_fill(mask, float(\"-inf\"))\n"
-		       "        y = s.softmax(-1) @ x[2]\n"
-		       "        return y.transpose(1, 2).reshape(b, t, n // 3)\n",
+	.torch_class =
+		"class Attention(nn.Module):\n"
+		"    def __init__(self, heads, causal=True):\n"
+		"        super().__init__()\n"
+		"        self.heads = heads\n"
+		"        self.causal = causal\n"
+		"\n"
+		"    def forward(self, x):\n"
+		"        b, t, n = x.shape\n"
+		"        x = x.tw_product_view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)\n"
+		"        s = x[0] @ x[1].transpose(-2, -1) / x.shape[-1] ** 0.5\n"
+		"        if self.causal:\n"
+		"            mask = torch.ones(t, t, device=x.device).triu(1).bool()\n"
+		"            s = s.masked_fill(mask, float(\"-inf\"))\n"
+		"        y = s.softmax(-1) @ x[2]\n"
+		"        return y.transpose(1, 2).reshape(b, t, n // 3)\n",
 };
 
 static const struct tw_op *const ops[] = { &attention_op, NULL };

@@ -18,6 +18,7 @@
  * Scratch of forward: scratchpad, rows of the weights that do not lie in one piece, their
  * products. */
 #include "graph/linear_back.h"
+#include "graph/op/product.h"
 #include "vec/clone.h"
 #include "vec/vec.h"
 
@@ -141,11 +142,6 @@ static enum tw_status linear_prepare(const struct tw_op_site *site, struct tw_on
 	return tw_linear_back_prepare(site, kit, &l->back, &need->backward);
 }
 
-static void *changed(const float *p)
-{
-	return (void *)(uintptr_t)p; /* oneDNN's handles know no const; sources are only read */
-}
-
 static enum tw_status linear_forward(const struct tw_op_site *site, const void *kernel,
 				     const struct tw_op_run *run)
 {
@@ -159,8 +155,10 @@ static enum tw_status linear_forward(const struct tw_op_site *site, const void *
 
 	for (size_t r = 0; r < out && st == TW_OK; r += rows) {
 		const size_t n = out - r < rows ? out - r : rows;
-		void *const data[] = { changed(run->in[0]),
-				       changed(tw_op_values(run, 0, r * in, n * in, room)), y };
+		void *const data[] = {
+			tw_product_source(run->in[0]),
+			tw_product_source(tw_op_values(run, 0, r * in, n * in, room)), y
+		};
 
 		st = tw_hand_run(run->hand, n < rows ? l->rest : l->forward, data, run->scratch);
 		if (st == TW_OK && (bias || site->relu || y != run->out))

@@ -20,6 +20,7 @@
  * blocks of `width` values.  Without training they are in scratch. */
 #include "graph/op.h"
 #include "graph/op/approx.h"
+#include "graph/op/product.h"
 #include "vec/clone.h"
 #include "vec/vec.h"
 
@@ -86,27 +87,6 @@ static enum tw_status form(const void *options, uint32_t gates, const struct tw_
 	return TW_OK;
 }
 
-/* n x m values; the next one of a column, and of a row, is so far away. */
-static dnnl_memory_desc_t view(size_t n, size_t m, size_t down, size_t right)
-{
-	const dnnl_dims_t d = { (dnnl_dim_t)n, (dnnl_dim_t)m };
-	const dnnl_dims_t strides = { (dnnl_dim_t)down, (dnnl_dim_t)right };
-	dnnl_memory_desc_t md;
-
-	dnnl_memory_desc_init_by_strides(&md, 2, d, dnnl_f32, strides);
-	return md;
-}
-
-static enum tw_status add(struct tw_onednn *kit, dnnl_memory_desc_t a, dnnl_memory_desc_t b,
-			  dnnl_memory_desc_t c, uint32_t *id, size_t *pad)
-{
-	static const int arg[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
-	dnnl_primitive_desc_t pd;
-	const enum tw_status st = tw_onednn_product(kit, &a, &b, &c, false, &pd);
-
-	return st == TW_OK ? tw_onednn_add(kit, pd, arg, 3, id, pad) : st;
-}
-
 static size_t floats(size_t n)
 {
 	return tw_op_aligned(n * sizeof(float));
@@ -116,19 +96,22 @@ static enum tw_status prepare_back(const struct tw_op_site *site, const struct s
 				   struct tw_onednn *kit, struct recurrent_kernel *k, size_t *need)
 {
 	const size_t lines = s->batch * s->length, g = s->gates * s->width, h = s->width;
-	const dnnl_memory_desc_t turned = view(g, lines, 1, g);
+	const dnnl_memory_desc_t turned = tw_product_view(g, lines, 1, g);
 	size_t pad = 0;
-	enum tw_status st = add(kit, view(s->batch, g, s->length * g, 1), view(g, h, h, 1),
-				view(s->batch, h, h, 1), &k->back, &pad);
+	enum tw_status st = tw_product_add(
+		kit, tw_product_view(s->batch, g, s->length * g, 1), tw_product_view(g, h, h, 1),
+		tw_product_view(s->batch, h, h, 1), false, &k->back, &pad);
 
 	if (st == TW_OK && site->wants[0])
-		st = add(kit, view(lines, g, g, 1), view(g, s->in, s->in, 1),
-			 view(lines, s->in, s->in, 1), &k->dx, &pad);
+		st = tw_product_add(kit, tw_product_view(lines, g, g, 1),
+				    tw_product_view(g, s->in, s->in, 1),
+				    tw_product_view(lines, s->in, s->in, 1), false, &k->dx, &pad);
 	if (st == TW_OK && !site->frozen)
-		st = add(kit, turned, view(lines, s->in, s->in, 1), view(g, s->in, s->in, 1),
-			 &k->dw_ih, &pad);
+		st = tw_product_add(kit, turned, tw_product_view(lines, s->in, s->in, 1),
+				    tw_product_view(g, s->in, s->in, 1), false, &k->dw_ih, &pad);
 	if (st == TW_OK && !site->frozen)
-		st = add(kit, turned, view(lines, h, h, 1), view(g, h, h, 1), &k->dw_hh, &pad);
+		st = tw_product_add(kit, turned, tw_product_view(lines, h, h, 1),
+				    tw_product_view(g, h, h, 1), false, &k->dw_hh, &pad);
 	k->da_at = tw_op_aligned(pad);
 	k->du_at = k->da_at + floats(lines * g);
 	k->dh_at = k->du_at + floats(lines * g);
@@ -145,12 +128,14 @@ static enum tw_status prepare(const struct tw_op_site *site, size_t gates, struc
 	const size_t lines = s.batch * s.length, g = s.gates * s.width, h = s.width;
 	const size_t kept = lines * s.all * h;
 	size_t pad = 0;
-	enum tw_status st = add(kit, view(lines, s.in, s.in, 1), view(s.in, g, 1, s.in),
-				view(lines, g, s.all * h, 1), &k->project, &pad);
+	enum tw_status st = tw_product_add(
+		kit, tw_product_view(lines, s.in, s.in, 1), tw_product_view(s.in, g, 1, s.in),
+		tw_product_view(lines, g, s.all * h, 1), false, &k->project, &pad);
 
 	if (st == TW_OK)
-		st = add(kit, view(s.batch, h, s.length * h, 1), view(h, g, 1, h),
-			 view(s.batch, g, g, 1), &k->step, &pad);
+		st = tw_product_add(kit, tw_product_view(s.batch, h, s.length * h, 1),
+				    tw_product_view(h, g, 1, h), tw_product_view(s.batch, g, g, 1),
+				    false, &k->step, &pad);
 	k->u_at = tw_op_aligned(pad);
 	k->kept_at = k->u_at + floats(s.batch * g);
 	need->forward = k->kept_at + (site->train ? 0 : floats(kept));
@@ -158,11 +143,6 @@ static enum tw_status prepare(const struct tw_op_site *site, size_t gates, struc
 		return st;
 	need->saved = kept * sizeof(float);
 	return prepare_back(site, &s, kit, k, &need->backward);
-}
-
-static void *changed(const float *p)
-{
-	return (void *)(uintptr_t)p; /* oneDNN's handles know no const; sources are only read */
 }
 
 static float *scratch_at(const struct tw_op_run *run, size_t at)
@@ -187,13 +167,14 @@ static enum tw_status forward(const struct tw_op_site *site, size_t gates,
 	const size_t h = s.width, each = s.all * h;
 	float *kept = site->train ? run->saved : scratch_at(run, k->kept_at);
 	float *u = scratch_at(run, k->u_at);
-	void *const project[] = { changed(run->in[0]), changed(run->parameter[W_IH]), kept };
+	void *const project[] = { tw_product_source(run->in[0]),
+				  tw_product_source(run->parameter[W_IH]), kept };
 	enum tw_status st = tw_hand_run(run->hand, k->project, project, run->scratch);
 
 	memset(u, 0, s.batch * s.gates * h * sizeof *u);
 	for (size_t t = 0; t < s.length && st == TW_OK; t++) {
 		void *const product[] = { run->out + (t ? t - 1 : 0) * h,
-					  changed(run->parameter[W_HH]), u };
+					  tw_product_source(run->parameter[W_HH]), u };
 
 		if (t)
 			st = tw_hand_run(run->hand, k->step, product, run->scratch);
@@ -242,7 +223,7 @@ static enum tw_status weights_back(const struct sizes *s, const struct recurrent
 	const size_t lines = s->batch * s->length, g = s->gates * s->width;
 	float *da = scratch_at(run, k->da_at), *du = scratch_at(run, k->du_at);
 	float *before = scratch_at(run, k->before_at);
-	void *const of_x[] = { da, changed(run->in[0]), run->change[W_IH] };
+	void *const of_x[] = { da, tw_product_source(run->in[0]), run->change[W_IH] };
 	void *const of_h[] = { du, before, run->change[W_HH] };
 	enum tw_status st = tw_hand_run(run->hand, k->dw_ih, of_x, run->scratch);
 
@@ -268,7 +249,7 @@ static enum tw_status backward(const struct tw_op_site *site, size_t gates,
 	shift(&s, run->out, before);
 	memset(dc, 0, s.batch * h * sizeof *dc);
 	for (size_t t = s.length; t-- > 0 && st == TW_OK;) {
-		void *const product[] = { du + t * g, changed(run->parameter[W_HH]), dh };
+		void *const product[] = { du + t * g, tw_product_source(run->parameter[W_HH]), dh };
 		for (size_t b = 0; b < s.batch; b++) {
 			const size_t line = b * s.length + t;
 			const float *dy = run->out_gradient + line * h;
@@ -293,7 +274,8 @@ static enum tw_status backward(const struct tw_op_site *site, size_t gates,
 			st = tw_hand_run(run->hand, k->back, product, run->scratch);
 	}
 	if (st == TW_OK && run->in_gradient[0]) {
-		void *const of_x[] = { da, changed(run->parameter[W_IH]), run->in_gradient[0] };
+		void *const of_x[] = { da, tw_product_source(run->parameter[W_IH]),
+				       run->in_gradient[0] };
 
 		st = tw_hand_run(run->hand, k->dx, of_x, run->scratch);
 	}
