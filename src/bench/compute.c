@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compute.c - a training step of five networks, compared with PyTorch, one thread each, in turns.
+/* compute.c - a training step of seven networks, compared with PyTorch, one thread each, in turns.
  * */
 #include "bench/torch_notes.h"
 #include "bench/peak_flops.h"
@@ -20,6 +20,8 @@ static const struct {
 	{ { "mlp-large", "mlp", "[2048, 2048, 2048]", { 1, { 784 } }, 128 }, 1.35 },
 	{ { "lenet", "lenet", NULL, { 3, { 1, 28, 28 } }, 64 }, 1.7 },
 	{ { "resnet20", "resnet20", NULL, { 3, { 3, 32, 32 } }, 64 }, 1.3 },
+	{ { "gpt", "gpt", NULL, { 1, { 64 } }, 12, true }, 1.2 },
+	{ { "char-lstm", "char-lstm", NULL, { 1, { 64 } }, 32, true }, 1.4 },
 };
 
 /* What was measured of one net: seconds per step, operations per second. */
@@ -226,6 +228,6 @@ static enum tw_status compute(const struct tw_bench_how *how, json_t *cases, str
 
 const struct tw_bench tw_bench_compute = {
 	.name = "compute",
-	.help = "a training step of five networks, compared with PyTorch",
+	.help = "a training step of seven networks, compared with PyTorch",
 	.run = compute,
 };

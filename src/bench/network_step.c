@@ -11,6 +11,7 @@
 #include <math.h>
 
 #define CLASSES 10
+#define BYTES   256
 #define RATE    0.001f
 
 static enum tw_status build(struct tw_net_step *n, struct tw_error *why)
@@ -20,7 +21,8 @@ static enum tw_status build(struct tw_net_step *n, struct tw_error *why)
 	const struct tw_model_site site = {
 		.heap = &tw_heap_system,
 		.in = f->in,
-		.classes = CLASSES,
+		.classes = f->tokens ? BYTES : CLASSES,
+		.tokens = f->tokens,
 		.init = TW_INIT_HE,
 		.loss = "cross-entropy",
 		.loss_place = "",
@@ -53,18 +55,21 @@ static enum tw_status fill(struct tw_net_step *n, struct tw_error *why)
 	const struct tw_graph *g = n->graph;
 	const size_t all = g->trainable + g->buffers, batch = n->facts->batch;
 	const size_t values = batch * tw_shape_size(&n->facts->in);
+	const size_t labels = n->facts->tokens ? values : batch;
 	const struct tw_rng rng = tw_rng_make(1, TW_RNG_TEST);
 
 	n->memory = tw_heap_zeros(&tw_heap_system, tw_program_bytes(n->program));
 	n->x = tw_heap_zeros(&tw_heap_system, values * sizeof(float));
 	n->w = tw_heap_zeros(&tw_heap_system, all * sizeof(float));
 	n->g = tw_heap_zeros(&tw_heap_system, all * sizeof(float));
-	n->label = tw_arena_get(&n->arena, batch * sizeof *n->label);
+	n->label = tw_arena_get(&n->arena, labels * sizeof *n->label);
 	n->parameter = tw_arena_get(&n->arena, (g->tensors + 1) * sizeof *n->parameter);
 	if (!n->memory || !n->x || !n->w || !n->g || !n->label || !n->parameter)
 		return tw_fail(why, TW_NO_MEMORY, "no memory for %s", n->facts->name);
 	tw_rng_gauss_fill(&rng, 0, 0, n->x, values);
-	for (size_t i = 0; i < batch; i++)
+	for (size_t i = 0; n->facts->tokens && i < values; i++)
+		n->x[i] = (float)(tw_rng_u64(&rng, 1, i) % BYTES);
+	for (size_t i = 0; i < labels; i++)
 		n->label[i] = (uint32_t)(i % CLASSES);
 	tw_model_init(g, 1, 0, all, n->w);
 	for (uint32_t t = 0; t < g->tensors; t++)

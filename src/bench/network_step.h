@@ -14,6 +14,7 @@ struct tw_net_step_facts {
 	const char *hidden; /* the zoo's option of that name, a JSON list too; NULL: has none */
 	struct tw_shape in;
 	uint32_t batch;
+	bool tokens; /* it reads bytes, and predicts the next ones */
 };
 
 struct tw_net_step {

@@ -118,17 +118,70 @@ def resnet20():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
+class Attention(nn.Module):
+    def __init__(self, width, heads, length):
+        super().__init__()
+        self.heads = heads
+        self.into, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.register_buffer("mask", torch.ones(length, length).triu(1).bool())
+
+    def forward(self, x):
+        b, t, w = x.shape
+        q, k, v = self.into(x).view(b, t, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        s = (q @ k.transpose(-2, -1)) * (w // self.heads) ** -0.5
+        y = s.masked_fill(self.mask, float("-inf")).softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(b, t, w))
+
+
+class Gpt(nn.Module):
+    """As ours is without options: 4 blocks, 4 heads, width 128."""
+
+    def __init__(self, length, layers=4, heads=4, width=128):
+        super().__init__()
+        self.embedding = nn.Embedding(256, width)
+        self.positions = nn.Parameter(torch.randn(length, width) * 0.02)
+        self.attention = nn.ModuleList(nn.Sequential(nn.LayerNorm(width), Attention(width, heads, length))
+                                       for _ in range(layers))
+        self.hidden = nn.ModuleList(nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width),
+                                                  nn.GELU(), nn.Linear(4 * width, width))
+                                    for _ in range(layers))
+        self.out = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 256))
+
+    def forward(self, x):
+        x = self.embedding(x) + self.positions
+        for attention, hidden in zip(self.attention, self.hidden):
+            x = x + attention(x)
+            x = x + hidden(x)
+        return self.out(x).flatten(0, 1)
+
+
+class CharLstm(nn.Module):
+    def __init__(self, width=128):
+        super().__init__()
+        self.embedding = nn.Embedding(256, width)
+        self.lstm = nn.LSTM(width, width, batch_first=True)
+        self.out = nn.Linear(width, 256)
+
+    def forward(self, x):
+        return self.out(self.lstm(self.embedding(x))[0]).flatten(0, 1)
+
+
 class Net:
     def __init__(self, ask, wrap):
         batch, shape = ask["batch"], ask["shape"]
         if ask["zoo"] == "mlp":
             model = mlp(shape[0], ask["hidden"])
+        elif ask["zoo"] in ("gpt", "char-lstm"):
+            model = Gpt(shape[0]) if ask["zoo"] == "gpt" else CharLstm()
         else:
             model = {"lenet": lenet, "resnet20": resnet20}[ask["zoo"]]()
         self.parameters = sum(p.numel() for p in model.parameters())
         self.model = wrap(model)
         self.x = torch.randn(batch, *shape)
         self.y = torch.randint(0, 10, (batch,))
+        if isinstance(model, (Gpt, CharLstm)):
+            self.x = torch.randint(0, 256, (batch, *shape))
+            self.y = torch.randint(0, 256, (batch * shape[0],))
         self.criterion = nn.CrossEntropyLoss()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.001)
 

@@ -31,6 +31,8 @@
 	"*make*mlp-large*) echo '{\"parameters\": 10020874}';;\n"                                  \
 	"*make*lenet*) echo '{\"parameters\": 431080}';;\n"                                        \
 	"*make*resnet20*) echo '{\"parameters\": 272474}';;\n"                                     \
+	"*make*gpt*) echo '{\"parameters\": 867328}';;\n"                                          \
+	"*make*char-lstm*) echo '{\"parameters\": 197888}';;\n"                                    \
 	"*make*sum*) echo '{\"parameters\": 3000}';;\n"                                            \
 	"*run*) echo '{\"seconds\": 100.0, \"loss\": 1.0}';;\nesac; done\n"
 
@@ -85,14 +87,16 @@ static void stands_alone(const json_t *c)
 	assert_true(json_is_null(json_object_get(c, "ratio")));
 }
 
-static const char *const nets[] = { "compute-mlp", "compute-mlp-small", "compute-mlp-large",
-				    "compute-lenet", "compute-resnet20" };
+static const char *const nets[] = { "compute-mlp",      "compute-mlp-small", "compute-mlp-large",
+				    "compute-lenet",    "compute-resnet20",  "compute-gpt",
+				    "compute-char-lstm" };
+#define NETS (sizeof nets / sizeof nets[0])
 
 static void compute_without_pytorch(void **state)
 {
 	json_t *r = run(&tw_bench_compute, "/bin/false");
 
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < NETS; i++) {
 		const json_t *c = get(r, nets[i]);
 
 		stands_alone(c);
@@ -137,7 +141,7 @@ static void nothing_is_compared_with_the_reference_blas(void **state)
 
 	assert_string_equal(json_string_value(json_object_get(torch, "blas")), "reference");
 	assert_true(says(r, "runs on the reference BLAS"));
-	for (size_t i = 0; i < 5; i++)
+	for (size_t i = 0; i < NETS; i++)
 		stands_alone(get(r, nets[i]));
 	json_decref(r);
 }
@@ -152,7 +156,7 @@ static void a_busy_machine_has_no_ratios(void **state)
 							.quiet = 1e9 });
 
 	assert_true(says(r, "so there are no ratios"));
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < NETS; i++) {
 		assert_true(json_is_null(json_object_get(get(r, nets[i]), "ratio")));
 		assert_true(field(get(r, nets[i]), "value") > 0.0);
 	}
@@ -167,7 +171,7 @@ static void pytorch_is_measured_beside_us(void **state)
 	/* it is told which instruction set to keep to */
 	assert_string_equal(json_string_value(json_object_get(torch, "isa")),
 			    tw_isa() < tw_isa_machine() ? tw_isa_name(tw_isa()) : "all");
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < NETS; i++) {
 		const json_t *c = get(r, nets[i]);
 		const double best = field(c, "step_ms_best");
 
@@ -187,7 +191,7 @@ static void pytorch_may_fail_on_the_way(void **state)
 	json_t *r = run(&tw_bench_compute, stand_in(GREET "read -r x; echo '{\"parameters\": "
 							  "669706}'; read -r x; exit 1\n"));
 
-	for (size_t i = 0; i < 5; i++)
+	for (size_t i = 0; i < NETS; i++)
 		stands_alone(get(r, nets[i]));
 	assert_true(says(r, "stopped during the run"));
 	json_decref(r);

@@ -17,8 +17,10 @@ static const struct tw_bench_how few = { .rounds = 2, .block = 1e-9, .quiet = 1e
 
 static void compute(void **state)
 {
-	static const char *const nets[] = { "compute-mlp", "compute-mlp-small", "compute-mlp-large",
-					    "compute-lenet", "compute-resnet20" };
+	static const char *const nets[] = { "compute-mlp",       "compute-mlp-small",
+					    "compute-mlp-large", "compute-lenet",
+					    "compute-resnet20",  "compute-gpt",
+					    "compute-char-lstm" };
 	json_t *r = bench_result(&tw_bench_compute, few);
 
 	const json_t *torch = json_object_get(r, "torch");
