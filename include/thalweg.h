@@ -503,7 +503,8 @@ struct thalweg_model_facts {
 };
 
 /* Open a run directory (its newest checkpoint), one checkpoint, or an exported safetensors file.
- * On success the caller owns *out until thalweg_model_close. */
+ * On success the caller owns *out until thalweg_model_close.  Refused: a network that predicts the
+ * next tokens of a text, which takes no rows. */
 THALWEG_API enum thalweg_status thalweg_model_open(const char *path, struct thalweg_model **out,
 						   struct thalweg_error *why);
 THALWEG_API void thalweg_model_close(struct thalweg_model *model); /* NULL is allowed */

@@ -203,8 +203,9 @@ struct tw_op {
 	void (*torch)(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM]);
 	/* The same layer as C for one sample, PLAIN, not training: statements that write y[] from
 	 * x[] (of two inputs also z[]) and its parameters p0[], p1[], ...  There are constants N
-	 * and M, the values of input and output, and the input's C, H, W (1 where its rank is 1)
-	 * and the output's MC, MH, MW.  NULL: none is known, or the op passes its input on. */
+	 * and M, the values of input and output, and the input's C, H, W (1 where its rank is 1;
+	 * of rank 2 C positions of H features) and the output's MC, MH, MW.  NULL: none is known,
+	 * or the op passes its input on. */
 	void (*c)(const struct tw_op_site *site, FILE *out);
 	const char *torch_class; /* source of the class that it uses, where PyTorch has none */
 };

@@ -166,6 +166,7 @@ void net_run_init(struct net_run *r, const struct tw_graph *g, enum tw_program_k
 	const struct tw_graph_node *loss = &g->node[g->nodes - 1];
 	const struct tw_shape *out = &g->node[loss->in[0]].shape;
 	const size_t n = g->trainable + g->buffers, size = tw_shape_size(out);
+	const uint32_t labels = batch * tw_shape_positions(out);
 	struct tw_error why = { 0 };
 
 	*r = (struct net_run){ .graph = g };
@@ -182,11 +183,15 @@ void net_run_init(struct net_run *r, const struct tw_graph *g, enum tw_program_k
 	r->target = floats(&rng, 6, batch * size, 1);
 	for (size_t i = 0; i < batch * size; i++)
 		r->target[i] = 0.5f * (r->target[i] + 1);
-	r->label = calloc(batch, sizeof *r->label);
+	r->label = calloc(labels, sizeof *r->label);
 	r->parameter = calloc(g->tensors + 1, sizeof *r->parameter);
 	assert_true(r->label && r->parameter);
-	for (uint32_t b = 0; b < batch; b++)
-		r->label[b] = (uint32_t)(tw_rng_u64(&rng, 7, b) % size);
+	for (uint32_t b = 0; b < labels; b++)
+		r->label[b] = (uint32_t)(tw_rng_u64(&rng, 7, b) % tw_shape_width(out));
+	if (g->node[1].op->traits & TW_OP_READS_NUMBERS)
+		for (size_t i = 0; i < batch * tw_shape_size(&g->node[0].shape); i++)
+			r->x[i] = (float)(tw_rng_u64(&rng, 8, i) %
+					  g->tensor[g->node[1].tensor[0]].form.d[0]);
 	for (uint32_t t = 0; t < g->tensors; t++)
 		r->parameter[t] = r->vector + g->tensor[t].from;
 	r->run = (struct tw_program_run){ .x = r->x, .parameter = r->parameter };

@@ -91,6 +91,27 @@ static void sum_agrees(struct tw_graph *g, uint32_t a, uint32_t b)
 	tw_graph_free(g);
 }
 
+/* Two halves of a transformer's block, then both recurrent layers. */
+static void sequences_have_their_gradients(void **state)
+{
+	const struct tw_shape in = { .rank = 1, .d = { 5 } };
+	struct tw_graph *g = begin(&in);
+	uint32_t a = net_layer(g, "positions", net_layer(g, "embedding 7 6", 0, 0), 0), b;
+
+	b = net_layer(g, "linear 18", net_layer(g, "layernorm", a, 0), 0);
+	b = net_layer(g, "linear 6", net_layer(g, "attention 2", b, 0), 0);
+	a = net_layer(g, "add", b, a);
+	b = net_layer(g, "linear 10", net_layer(g, "rmsnorm", a, 0), 0);
+	b = net_layer(g, "linear 6", net_layer(g, "gelu", b, 0), 0);
+	a = net_layer(g, "dropout 0.2", net_layer(g, "add", b, a), 0);
+	a = net_layer(g, "gru 4", net_layer(g, "lstm 5", a, 0), 0);
+	net_layer(g, "cross-entropy smoothing 0.1", net_layer(g, "linear 7", a, 0), 0);
+	assert_int_equal(tw_graph_finish(g, NULL), TW_OK);
+	for (uint32_t batch = 1; batch <= 3; batch++)
+		agrees(g, batch, batch, 60);
+	tw_graph_free(g);
+}
+
 /* Images: layouts that differ between neighbours, and a value that is read in two of them. */
 static void images_have_their_gradients(void **state)
 {
@@ -432,6 +453,7 @@ int main(void)
 		cmocka_unit_test(random_nets_have_their_gradients),
 		cmocka_unit_test(random_images_have_their_gradients),
 		cmocka_unit_test(images_have_their_gradients),
+		cmocka_unit_test(sequences_have_their_gradients),
 		cmocka_unit_test(layouts_that_are_the_same_have_their_gradients),
 		cmocka_unit_test(evaluation_is_the_forward_half),
 		cmocka_unit_test(predictions_are_counted),
