@@ -126,11 +126,11 @@ ends() { # CODE NAME...
 	local want=$1 name code n
 	shift
 	for name; do
-		for ((n = 0; n < 900; n++)); do
+		for ((n = 0; n < 6000; n++)); do
 			kill -0 "${pid[$name]}" 2>/dev/null || break
 			sleep 0.1
 		done
-		[ $n -lt 900 ] || fail "$name has not ended after 90 s"
+		[ $n -lt 6000 ] || fail "$name has not ended after ten minutes"
 		code=0
 		wait "${pid[$name]}" 2>/dev/null || code=$?
 		[ $code = "$want" ] || fail "$name ended with $code, not $want"
