@@ -183,7 +183,8 @@ run_suites() { # NAMES
 	done
 }
 run_suites "${suites[@]}" || { cat "$dir/log"; fail "a suite refuses a new file"; }
-[ -z "$full" ] || quietly bash test/docs.sh ||
+# README's loop of PyTorch needs the shared library.
+[ -z "$full" ] || { quietly build_all thalweg_shared && quietly bash test/docs.sh; } ||
 	{ cat "$dir/log"; fail "an example of a document is not what it was"; }
 
 # --- a run with each ---
