@@ -303,7 +303,8 @@ def arrays(y, loss, outputs):
             "shares": lambda: (1 / (1 + np.exp(-2 * x[:, :5]))).astype(np.float32),
             "signs": lambda: (x[:, 0] > x[:, 1]).astype(np.int64),
         }[y]())
-        return (f"data: {{source: npy, x: x.npy, y: {y}.npy, test: 0.25, batch: 25}}\n"
+        plain = ", normalise_targets: none" if y == "values" else ""
+        return (f"data: {{source: npy, x: x.npy, y: {y}.npy, test: 0.25, batch: 25{plain}}}\n"
                 f"model: {{layers: [linear 24, tanh, linear {outputs}]}}\nloss: {loss}\n")
     return write
 

@@ -167,7 +167,7 @@ def train_ours(table, rows, hidden, epochs, rate, seed, at):
     write_training(table, rows, os.path.join(at, "rows.csv"))
     job = f"""
 data:    {{source: csv, file: rows.csv, label: answer, task: {'values' if table.values else 'classes'},
-          global_batch: {BATCH}, test_file: rows.csv}}
+          global_batch: {BATCH}, test_file: rows.csv, normalise_targets: none}}
 model:   {{name: mlp, hidden: {hidden}, weights: first.safetensors}}
 train:   {{epochs: {epochs}, seed: {seed}}}
 update:  {{rule: adam, rate: {rate}}}
