@@ -194,6 +194,8 @@ if(TW_TESTS)
 			tw_script(torch_groups "" /usr/bin/python3 ${here}/torch/groups.py)
 			tw_script(torch_tables full /usr/bin/python3 ${here}/torch/tables.py)
 			tw_script(torch_standalone full /usr/bin/python3 ${here}/torch/standalone.py)
+			tw_script(torch_attention "" /usr/bin/python3 ${here}/torch/standalone.py
+				attention)
 		endif()
 		tw_script(clean_clone full bash ${here}/clean_clone.sh)
 		set_tests_properties(clean_clone PROPERTIES RUN_SERIAL TRUE)

@@ -343,7 +343,7 @@ static const struct tw_op attention_op = {
 		"\n"
 		"    def forward(self, x):\n"
 		"        b, t, n = x.shape\n"
-		"        x = x.tw_product_view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)\n"
+		"        x = x.view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)\n"
 		"        s = x[0] @ x[1].transpose(-2, -1) / x.shape[-1] ** 0.5\n"
 		"        if self.causal:\n"
 		"            mask = torch.ones(t, t, device=x.device).triu(1).bool()\n"
