@@ -102,6 +102,19 @@ static enum tw_status no_init(const struct tw_graph_node *node, struct tw_error 
 	return tw_fail(why, TW_BAD_INPUT, "has no weights to initialise, so init cannot be given");
 }
 
+/* A layer that reads numbers must know all tokens that the data has. */
+static enum tw_status knows_tokens(const struct builder *b, const struct tw_graph_node *node,
+				   struct tw_error *why)
+{
+	const uint32_t classes = b->site->classes;
+
+	if (!b->site->tokens || !(node->op->traits & TW_OP_READS_NUMBERS) ||
+	    node->form.parameter[0].d[0] >= classes)
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT, "the data has %u tokens; write %s %u %u", classes,
+		       node->op->name, classes, node->form.parameter[0].d[1]);
+}
+
 static enum tw_status plain(struct builder *b, const struct spot *s)
 {
 	struct tw_error inner = { 0 };
@@ -117,6 +130,8 @@ static enum tw_status plain(struct builder *b, const struct spot *s)
 				t.init == TW_INIT_UNSAID ? b->site->init : t.init, &inner);
 	if (status == TW_OK && t.init != TW_INIT_UNSAID && !draws(&b->g->node[b->at]))
 		status = no_init(&b->g->node[b->at], &inner);
+	if (status == TW_OK)
+		status = knows_tokens(b, &b->g->node[b->at], &inner);
 	return pass_on(b, s, status, &inner);
 }
 

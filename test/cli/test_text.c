@@ -217,6 +217,9 @@ static void networks_that_do_not_fit_are_refused(void **state)
 	refused("{layers: [linear 256]}", "", "needs a prediction for each of 12 positions");
 	refused("{layers: [embedding 256 8, linear 100]}", "",
 		"needs 256 outputs at each position");
+	refused("{layers: [embedding 50 30, linear 256]}", "",
+		"layer 1 of 2, 'embedding 50 30': the data has 256 tokens; write embedding 256 30");
+	refused("{layers: [embedding 255 8, linear 256]}", "", "write embedding 256 8");
 	refused("{layers: [embedding 256 8, flatten, linear 256]}", "",
 		"use no flatten, and end with 'linear 256'");
 	refused("{layers: [linear 8, embedding 256 8, linear 256]}", "",
