@@ -157,6 +157,25 @@ static enum tw_status check_tokens(const struct tw_job *job, const struct tw_dat
 	return TW_OK;
 }
 
+/* Numbers that are normalised are not those of the data any more. */
+static enum tw_status check_numbers(const struct tw_job *job, const struct tw_network_facts *facts,
+				    struct tw_error *why)
+{
+	const enum tw_normalise how = (enum tw_normalise)job->data.set.normalise;
+	const struct tw_graph *g = facts->graph;
+
+	if (facts->data->tokens || how == TW_NORMALISE_NONE)
+		return TW_OK;
+	for (uint32_t k = 0; k < g->nodes; k++)
+		if (g->node[k].op && (g->node[k].op->traits & TW_OP_READS_NUMBERS))
+			return tw_job_refuse(job, why, "data.normalise",
+					     "%s reads whole numbers, and data.normalise is %s; "
+					     "set data.normalise: none",
+					     g->node[k].op->name,
+					     how == TW_NORMALISE_UNIT ? "unit" : "standard");
+	return TW_OK;
+}
+
 /* What only data and network together show to be wrong. */
 static enum tw_status check_fit(const struct tw_job *job, const struct tw_network_facts *facts,
 				struct tw_error *why)
@@ -170,6 +189,9 @@ static enum tw_status check_fit(const struct tw_job *job, const struct tw_networ
 			       "%s: model: no layer of it has parameters, so there is nothing "
 			       "to train; it needs a layer such as 'linear 10' or 'conv 20 5x5'",
 			       tw_job_place(job, "model.name"));
+	st = check_numbers(job, facts, why);
+	if (st != TW_OK)
+		return st;
 	if (tw_data_set(facts->data, set)->count == 0)
 		return tw_job_refuse(job, why, "data.evaluate",
 				     "there are no %s samples to evaluate on; set data.%s above 0",

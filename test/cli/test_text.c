@@ -251,6 +251,30 @@ static void networks_that_do_not_fit_are_refused(void **state)
 	refused("gpt", ", length: 2401", "the one after it need 2402 tokens");
 }
 
+/* Numbers of a table are ones of a vocabulary only as they are. */
+static void numbers_that_are_normalised_are_refused(void **state)
+{
+	static const char *const rows = "a,b,label\n0,2,x\n1,1,y\n2,0,x\n1,2,y\n0,0,x\n2,1,y\n";
+	static const char *const table =
+		"data: {source: csv, file: rows.csv, batch: 2, test: 0.4%s}\n"
+		"model: {layers: [embedding 3 4, flatten, linear 2]}\n"
+		"train: {epochs: 1}\ncluster: {workers: 1}\n";
+	char text[300], command[700];
+
+	put("rows.csv", rows, strlen(rows));
+	snprintf(text, sizeof text, table, "");
+	snprintf(command, sizeof command, "inspect %s", put_job(text));
+	thalweg_refuses(NULL,
+			"data.normalise: embedding reads whole numbers, and data.normalise is "
+			"standard; set data.normalise: none",
+			command);
+	snprintf(text, sizeof text, table, ", normalise: unit");
+	snprintf(command, sizeof command, "train %s", put_job(text));
+	thalweg_refuses(NULL, "data.normalise is unit; set", command);
+	snprintf(text, sizeof text, table, ", normalise: none");
+	expect(thalweg(NULL, "train %s -q --run %s", put_job(text), path_of("numbers")), 0);
+}
+
 static void what_needs_rows_is_refused(void **state)
 {
 	char command[700];
@@ -299,6 +323,7 @@ int main(void)
 		cmocka_unit_test(recurrent_networks_generate),
 		cmocka_unit_test(tokens_are_numbers),
 		cmocka_unit_test(networks_that_do_not_fit_are_refused),
+		cmocka_unit_test(numbers_that_are_normalised_are_refused),
 		cmocka_unit_test(what_needs_rows_is_refused),
 		cmocka_unit_test(networks_that_cannot_generate_are_refused),
 	};
