@@ -151,6 +151,26 @@ static void generated_text_is_the_seeds(void **state)
 	free(one);
 }
 
+/* A text that has no room is no text. */
+static void a_full_standard_output_is_said(void **state)
+{
+	char command[1200], *err = path_kept("full-err"), said[400] = "";
+	FILE *f;
+	int code;
+
+	snprintf(command, sizeof command,
+		 "%s/thalweg generate %s --prompt a --length 20 >/dev/full 2>%s",
+		 getenv("TW_BUILD"), path_of("run"), err);
+	code = system(command);
+	assert_true(WIFEXITED(code));
+	assert_int_equal(WEXITSTATUS(code), 1);
+	f = fopen(err, "r");
+	assert_true(f && fread(said, 1, sizeof said - 1, f) > 0);
+	has(said, "the result cannot be written: No space left on device");
+	fclose(f);
+	free(err);
+}
+
 /* It learns the text by heart, and tells it. */
 static void recurrent_networks_generate(void **state)
 {
@@ -320,6 +340,7 @@ int main(void)
 		cmocka_unit_test(stages_are_one_worker_that_accumulates),
 		cmocka_unit_test(figures_are_of_tokens),
 		cmocka_unit_test(generated_text_is_the_seeds),
+		cmocka_unit_test(a_full_standard_output_is_said),
 		cmocka_unit_test(recurrent_networks_generate),
 		cmocka_unit_test(tokens_are_numbers),
 		cmocka_unit_test(networks_that_do_not_fit_are_refused),

@@ -4,6 +4,7 @@
 
 #include "base/printable.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@ struct generate_flags {
 /* What was printed, and what waits for the rest of a character. */
 struct printing {
 	bool terminal, begun;
+	int failed; /* why a write failed; 0: none did */
 	char wait[8];
 	size_t waits;
 	uint32_t last;
@@ -61,8 +63,9 @@ static bool emit(void *arg, uint32_t token, bool bytes)
 		putchar((int)token);
 	p->begun = true;
 	p->last = bytes ? token : 0;
-	fflush(stdout);
-	return !ferror(stdout); /* the reader closed the pipe: it has what it wanted */
+	if (fflush(stdout) != 0 && !p->failed)
+		p->failed = errno;
+	return !p->failed;
 }
 
 static int generate(const struct tw_call *call)
@@ -86,11 +89,12 @@ static int generate(const struct tw_call *call)
 
 	if (p.terminal)
 		show(&p, 0, true);
-	if (p.begun && p.last != '\n')
+	if (p.begun && p.last != '\n' && !p.failed)
 		putchar('\n');
 	if (st != TW_OK)
 		return tw_query_failed(call, &why);
-	return ferror(stdout) ? TW_EXIT_FAILED : TW_EXIT_DONE;
+	errno = p.failed; /* which main says */
+	return TW_EXIT_DONE;
 }
 
 static const struct tw_flag flags[] = {
