@@ -157,15 +157,20 @@ static enum tw_status run(struct generating *g, struct tw_error *why)
 
 static enum tw_status take_numbers(struct generating *g, struct tw_error *why)
 {
-	const char *at = g->request->prompt;
-	char *end;
+	static const char blanks[] = " \t\n";
+	const char *at = g->request->prompt, *end;
 
-	for (;; at = end) {
-		const unsigned long v = strtoul(at, &end, 10);
+	for (at += strspn(at, blanks); *at; at = end + strspn(end, blanks)) {
+		const unsigned long v = strtoul(at, NULL, 10);
 
-		if (end == at)
-			break;
-		if (v >= g->vocabulary || memchr(at, '-', (size_t)(end - at)))
+		end = at + strcspn(at, blanks);
+		if (strspn(at, "0123456789") != (size_t)(end - at))
+			return tw_fail(why, TW_BAD_INPUT,
+				       "--prompt: '%.*s' is no number; the network was trained on "
+				       "tokens as numbers, so the prompt is numbers with blanks "
+				       "between them",
+				       (int)(end - at < 30 ? end - at : 30), at);
+		if (v >= g->vocabulary)
 			return tw_fail(why, TW_BAD_INPUT,
 				       "--prompt: %.*s is no token; the vocabulary has %u, from 0 "
 				       "to %u",
@@ -173,11 +178,10 @@ static enum tw_status take_numbers(struct generating *g, struct tw_error *why)
 				       g->vocabulary - 1);
 		g->token[g->tokens++] = (uint32_t)v;
 	}
-	if (at[strspn(at, " \t\n")])
+	if (!g->tokens)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--prompt: '%.30s' is no number; the network was trained on tokens "
-			       "as numbers, so the prompt is numbers with blanks between them",
-			       at + strspn(at, " \t\n"));
+			       "--prompt: must be given for a network of tokens: numbers with "
+			       "blanks between them, such as --prompt 0");
 	return TW_OK;
 }
 
@@ -198,8 +202,7 @@ static enum tw_status take_prompt(struct generating *g, struct tw_error *why)
 		st = take_numbers(g, why);
 	if (st == TW_OK && !g->tokens)
 		return tw_fail(why, TW_BAD_INPUT,
-			       "--prompt: is empty; a first token is needed, such as --prompt %s",
-			       g->data.kind == TW_VALUE_U8 ? "A" : "0");
+			       "--prompt: is empty; a first token is needed, such as --prompt A");
 	for (size_t k = 0; st == TW_OK && k < g->tokens; k++)
 		if (g->token[k] >= g->vocabulary)
 			return tw_fail(why, TW_BAD_INPUT,

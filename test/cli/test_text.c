@@ -213,7 +213,13 @@ static void tokens_are_numbers(void **state)
 	has(thalweg(NULL, "eval %s", path_of("tokens"))->out, "bits/token");
 	s = thalweg(NULL, "generate %s --prompt 0_50_100 --length 3", path_of("tokens"));
 	assert_int_equal(s->code, 2);
-	has(s->err, "'_50_100' is no number");
+	has(s->err, "'0_50_100' is no number");
+	s = thalweg(NULL, "generate %s --prompt 1+2", path_of("tokens"));
+	assert_int_equal(s->code, 2);
+	has(s->err, "'1+2' is no number");
+	s = thalweg(NULL, "generate %s --length 3", path_of("tokens"));
+	assert_int_equal(s->code, 2);
+	has(s->err, "--prompt: must be given for a network of tokens");
 	s = thalweg(NULL, "generate %s --prompt 301", path_of("tokens"));
 	has(s->err, "301 is no token; the vocabulary has 301, from 0 to 300");
 	s = thalweg(NULL, "generate %s --prompt 150 --length 3 --temperature 0", path_of("tokens"));
