@@ -140,11 +140,15 @@ static void the_fingerprint_knows_tokens(void **state)
 static void wrong_files_are_refused(void **state)
 {
 	put("empty.txt", "", 0);
+	put("one.txt", "a", 1);
 	put("odd.bin", "abc", 3);
 	put("few.bin", "a\0b\0c\0", 6);
 	kit_refuses("text", SETS("file="), PARTS("file: must be given"));
 	kit_refuses("text", SETS("file=none.txt"), PARTS("none.txt"));
-	kit_refuses("text", SETS("file=empty.txt"), PARTS("empty.txt has 0", "need 65 tokens"));
+	kit_refuses("text", SETS("file=empty.txt"), PARTS("empty.txt: is empty"));
+	kit_refuses("text", SETS("file=one.txt", "length=1"), PARTS("one.txt: has 1 token;"));
+	kit_refuses("text", SETS("file=text.txt", "test_file=empty.txt", "length=1"),
+		    PARTS("empty.txt: is empty"));
 	kit_refuses("text", SETS("file=text.txt", "length=101"),
 		    PARTS("length: ", "need 102 tokens", "text.txt has 101", "smaller length"));
 	kit_refuses("text", SETS("file=text.txt", "test_file=rest.txt", "length=31"),

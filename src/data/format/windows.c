@@ -36,6 +36,10 @@ static enum tw_status check(const struct tokens *t, size_t bytes, struct tw_erro
 			       "%s: has %zu bytes, which are no whole number of tokens of %u bytes "
 			       "each",
 			       t->name, bytes, w->bytes);
+	if (t->count < 2)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: %s; a text needs at least 2 tokens: one, and the one after it",
+			       t->name, bytes ? "has 1 token" : "is empty");
 	if (t->count < (uint64_t)w->length + 1)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "length: a sample of %u tokens and the one after it need %" PRIu64
