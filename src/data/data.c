@@ -158,15 +158,19 @@ enum tw_status tw_fingerprint(const struct tw_data *d, struct tw_sha *out)
 /* A text that is not drawn from at random surprises those who know shares. */
 static void say_parts(const struct tw_data *d, struct tw_warnings *notes)
 {
-	char checks[60] = "";
+	const uint64_t tests = d->hold == TW_HOLD_PARTS ? d->test.count : 0;
+	char checks[60] = "", last[60] = "";
 
 	if (d->validation.count)
-		snprintf(checks, sizeof checks, " the next %" PRIu64 " validate,",
-			 d->validation.count);
-	tw_warn(notes,
-		"the text is divided into parts that lie together: the first %" PRIu64
-		" samples of %zu tokens train,%s the last %" PRIu64 " test",
-		d->train.count, d->features, checks, d->test.count);
+		snprintf(checks, sizeof checks, ", the %s %" PRIu64 " validate",
+			 tests ? "next" : "last", d->validation.count);
+	if (tests)
+		snprintf(last, sizeof last, ", the last %" PRIu64 " test", tests);
+	if (*checks || *last)
+		tw_warn(notes,
+			"the text is divided into parts that lie together: the first %" PRIu64
+			" samples of %zu tokens train%s%s",
+			d->train.count, d->features, checks, last);
 }
 
 enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
@@ -197,7 +201,7 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 		st = tw_data_fits(source->name, d, o, why);
 	if (st == TW_OK)
 		st = tw_split(d, o, source->splits, seed, why);
-	if (st == TW_OK && d->hold == TW_HOLD_PARTS)
+	if (st == TW_OK && tw_split_in_parts(d))
 		say_parts(d, own.notes);
 	if (st == TW_OK && d->columns)
 		st = tw_columns_fit(d, own.notes, why);

@@ -38,7 +38,7 @@ enum tw_hold {
 	TW_HOLD_COLUMN, /* a column says it: train, validation or test */
 	TW_HOLD_GROUP,  /* rows with the same word in a column stay together */
 	TW_HOLD_TIME,   /* the last rows by a column */
-	TW_HOLD_FILE,   /* the test set has a file of its own */
+	TW_HOLD_FILE,   /* the test set has a file of its own; of a text, the rest is in parts */
 	TW_HOLD_PARTS,  /* the last samples are the test set, those before them validation */
 };
 

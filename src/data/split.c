@@ -33,9 +33,14 @@ struct fold {
 	uint64_t apart;
 };
 
+bool tw_split_in_parts(const struct tw_data *d)
+{
+	return d->hold == TW_HOLD_PARTS || (d->hold == TW_HOLD_FILE && d->tokens);
+}
+
 static bool by_rows(const struct tw_data *d)
 {
-	return d->hold != TW_HOLD_RANDOM && d->hold != TW_HOLD_FILE;
+	return tw_split_in_parts(d) || (d->hold != TW_HOLD_RANDOM && d->hold != TW_HOLD_FILE);
 }
 
 static enum tw_status read_fold(const struct tw_data *d, const struct tw_data_options *o,
@@ -363,7 +368,7 @@ static enum tw_status decide(struct tw_data *d, const struct tw_data_options *o,
 		return by_group(d, &want, fold, seed, fate, why);
 	if (d->hold == TW_HOLD_TIME && want.tests + want.checks < n)
 		return by_time(d, &want, fate, why);
-	if (d->hold == TW_HOLD_PARTS && want.tests + want.checks < n)
+	if (tw_split_in_parts(d) && want.tests + want.checks < n)
 		by_place(d, &want, fate);
 	if (d->hold == TW_HOLD_COLUMN)
 		by_column(d, fate);
@@ -381,7 +386,7 @@ static enum tw_status split_by(struct tw_data *d, const struct tw_data_options *
 
 	for (uint64_t i = 0; st == TW_OK && i < n; i++)
 		count[fate[i]]++;
-	if (st == TW_OK && count[TO_TRAIN] == 0 && d->hold == TW_HOLD_PARTS)
+	if (st == TW_OK && count[TO_TRAIN] == 0 && tw_split_in_parts(d))
 		st = tw_fail(why, TW_BAD_INPUT,
 			     "test, validation: hold out all of %" PRIu64
 			     " samples; at least one must be left for training: use a smaller "
@@ -433,7 +438,7 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 	if (by_rows(d)) {
 		if (o->samples)
 			return tw_fail(why, TW_BAD_INPUT,
-				       d->hold == TW_HOLD_PARTS
+				       tw_split_in_parts(d)
 					       ? "samples: a text is trained on whole; leave this "
 						 "out, or name a shorter file"
 					       : "samples: cannot be combined with hold.by; leave "

@@ -9,6 +9,8 @@
  * o->samples for training.  Changes the training set in place; its order stays. */
 enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool splits,
 			uint64_t seed, struct tw_error *why);
+/* A text is divided in its order, whether or not its test set has a file of its own. */
+bool tw_split_in_parts(const struct tw_data *d);
 /* Set d->scale and d->shift from the training set. */
 enum tw_status tw_normalise(struct tw_data *d, enum tw_normalise how, struct tw_error *why);
 /* Options that this data cannot obey are refused; `name` is what its source is called. */

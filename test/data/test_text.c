@@ -71,6 +71,7 @@ static void what_is_left_belongs_to_no_sample(void **state)
 			kit_must_open("text", SETS("file=text.txt", "test=0", lengths[k].length));
 
 		assert_int_equal(d->train.count, lengths[k].samples);
+		assert_int_equal(d->notes->count, 0); /* all of it trains */
 		tw_data_close(d);
 	}
 }
@@ -88,6 +89,36 @@ static void a_test_file_is_a_set_of_its_own(void **state)
 	assert_int_equal(d->notes->count, 0);
 	free(rest);
 	tw_data_close(d);
+}
+
+/* Validation is the last part of the text whose rest trains, whatever `split` is. */
+static void beside_a_test_file_the_text_has_parts(void **state)
+{
+	static const char *const splits[] = { "split=1", "split=2" };
+	size_t n;
+	uint8_t *text = kit_get("text.txt", &n);
+
+	for (size_t k = 0; k < 2; k++) {
+		struct tw_data *d =
+			kit_must_open("text", SETS("file=text.txt", "test_file=rest.txt",
+						   "length=5", "validation=0.25", splits[k]));
+
+		assert_int_equal(d->train.count, 15);
+		assert_int_equal(d->validation.count, 5);
+		assert_int_equal(d->test.count, 6);
+		for (uint64_t i = 0; i < 15; i++)
+			is_window(d, &d->train, i, 5 * i, text);
+		for (uint64_t i = 0; i < 5; i++)
+			is_window(d, &d->validation, i, 75 + 5 * i, text);
+		assert_int_equal(d->notes->count, 1);
+		kit_says(d->notes->text[0], PARTS("the first 15 samples of 5 tokens train, the "
+						  "last 5 validate"));
+		assert_null(strstr(d->notes->text[0], "test"));
+		tw_data_close(d);
+	}
+	free(text);
+	kit_refuses("text", SETS("file=text.txt", "test_file=rest.txt", "length=5", "samples=3"),
+		    PARTS("samples: a text is trained on whole"));
 }
 
 static void wider_tokens_are_floats(void **state)
@@ -177,6 +208,7 @@ int main(void)
 		cmocka_unit_test(bytes_are_predicted_from_those_before),
 		cmocka_unit_test(what_is_left_belongs_to_no_sample),
 		cmocka_unit_test(a_test_file_is_a_set_of_its_own),
+		cmocka_unit_test(beside_a_test_file_the_text_has_parts),
 		cmocka_unit_test(wider_tokens_are_floats),
 		cmocka_unit_test(gzip_is_read),
 		cmocka_unit_test(the_fingerprint_knows_tokens),

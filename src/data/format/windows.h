@@ -16,9 +16,9 @@ struct tw_windows {
 	const char *file, *test_file; /* test_file: "" where there is none */
 };
 
-/* Read the files into the data's training and test sets, with its shape, kind and classes; without
- * a test file the samples are divided in their order (TW_HOLD_PARTS).  TW_BAD_INPUT: a file is too
- * short, ends within a token, or has one outside the vocabulary. */
+/* Read the files into the data's training and test sets, with its shape, kind and classes; the
+ * samples are divided in their order (TW_HOLD_PARTS, with a test file TW_HOLD_FILE).
+ * TW_BAD_INPUT: a file is too short, ends within a token, or has one outside the vocabulary. */
 enum tw_status tw_windows_open(const struct tw_windows *w, const struct tw_source_site *site,
 			       struct tw_data *d, struct tw_error *why);
 
