@@ -214,13 +214,14 @@ static enum tw_status check_fit(const struct tw_job *job, const struct tw_networ
 	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s", said.text);
 }
 
-/* A network that does not fit the data is perhaps right, and the data read as it is not meant. */
+/* A network that does not fit the data is perhaps right, and the data read as it is not meant.
+ * Tokens can be read in one way only: what is noted of them is no doubt. */
 static void add_doubts(const struct tw_data *d, struct tw_error *why)
 {
 	const struct tw_warnings *const said[] = { d->warnings, d->notes };
 	const char *before = "; or the data is not read as intended: ";
 
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < (d->tokens ? 1 : 2); i++)
 		for (unsigned k = 0; said[i] && k < said[i]->count; k++) {
 			const size_t n = strlen(why->text);
 

@@ -277,6 +277,20 @@ static void networks_that_do_not_fit_are_refused(void **state)
 	refused("gpt", ", length: 2401", "the one after it need 2402 tokens");
 }
 
+/* That its parts lie together is no reason why a layer does not fit. */
+static void a_layer_that_does_not_fit_is_no_doubt_about_the_text(void **state)
+{
+	const struct said *s = thalweg(
+		NULL, "inspect %s",
+		put_job(DATA
+			"}\nmodel: {layers: [embedding 256 8, batchnorm, linear 256]}\n" TAIL));
+
+	assert_int_equal(s->code, 2);
+	has(s->err, "layer 2 of 3, 'batchnorm'");
+	assert_null(strstr(s->err, "not read as intended"));
+	assert_null(strstr(s->err, "lie together"));
+}
+
 /* Numbers of a table are ones of a vocabulary only as they are. */
 static void numbers_that_are_normalised_are_refused(void **state)
 {
@@ -350,6 +364,7 @@ int main(void)
 		cmocka_unit_test(recurrent_networks_generate),
 		cmocka_unit_test(tokens_are_numbers),
 		cmocka_unit_test(networks_that_do_not_fit_are_refused),
+		cmocka_unit_test(a_layer_that_does_not_fit_is_no_doubt_about_the_text),
 		cmocka_unit_test(numbers_that_are_normalised_are_refused),
 		cmocka_unit_test(what_needs_rows_is_refused),
 		cmocka_unit_test(networks_that_cannot_generate_are_refused),
