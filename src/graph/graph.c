@@ -111,7 +111,8 @@ static enum tw_status form_node(struct tw_graph *g, const struct tw_op *op, cons
 		if (shape[k].rank == 2 && !(op->traits & TW_OP_BY_POSITION))
 			return tw_fail(why, TW_BAD_INPUT,
 				       "takes no sequence, but gets %u positions of %u features; "
-				       "put flatten before it",
+				       "leave it out where each position is predicted, as of a "
+				       "text, or put flatten before it",
 				       shape[k].d[0], shape[k].d[1]);
 		if ((op->traits & TW_OP_READS_NUMBERS) && in[k] != 0)
 			return tw_fail(why, TW_BAD_INPUT,

@@ -255,6 +255,8 @@ static void networks_that_do_not_fit_are_refused(void **state)
 	refused("{layers: [embedding 256 8, conv 4 3x3, linear 256]}", "",
 		"takes no sequence, but gets 12 positions of 8 features");
 	refused("{layers: [embedding 256 8, batchnorm, linear 256]}", "", "takes no sequence");
+	refused("{layers: [embedding 256 8, softmax, linear 256]}", "",
+		"leave it out where each position is predicted, as of a text");
 	refused("{layers: [positions, linear 256]}", "", "needs a sequence, not 12");
 	refused("{layers: [embedding 256 8 init he, linear 256]}", "",
 		"always draws its weights with the deviation 0.02");
