@@ -334,22 +334,21 @@ static const struct tw_op attention_op = {
 	.backward = backward,
 	.reference = reference,
 	.torch = torch,
-	.torch_class =
-		"class Attention(nn.Module):\n"
-		"    def __init__(self, heads, causal=True):\n"
-		"        super().__init__()\n"
-		"        self.heads = heads\n"
-		"        self.causal = causal\n"
-		"\n"
-		"    def forward(self, x):\n"
-		"        b, t, n = x.shape\n"
-		"        x = x.view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)\n"
-		"        s = x[0] @ x[1].transpose(-2, -1) / x.shape[-1] ** 0.5\n"
-		"        if self.causal:\n"
-		"            mask = torch.ones(t, t, device=x.device).triu(1).bool()\n"
-		"            s = s.masked_fill(mask, float(\"-inf\"))\n"
-		"        y = s.softmax(-1) @ x[2]\n"
-		"        return y.transpose(1, 2).reshape(b, t, n // 3)\n",
+	.torch_class = "class Attention(nn.Module):\n"
+		       "    def __init__(self, heads, causal=True):\n"
+		       "        super().__init__()\n"
+		       "        self.heads = heads\n"
+		       "        self.causal = causal\n"
+		       "\n"
+		       "    def forward(self, x):\n"
+		       "        b, t, n = x.shape\n"
+		       "        x = x.view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)\n"
+		       "        s = x[0] @ x[1].transpose(-2, -1) / x.shape[-1] ** 0.5\n"
+		       "        if self.causal:\n"
+		       "            mask = torch.ones(t, t, device=x.device).triu(1).bool()\n"
+		       "            s = s.masked_fill(mask, float(\"-inf\"))\n"
+		       "        y = s.softmax(-1) @ x[2]\n"
+		       "        return y.transpose(1, 2).reshape(b, t, n // 3)\n",
 };
 
 static const struct tw_op *const ops[] = { &attention_op, NULL };
