@@ -267,26 +267,35 @@ enum tw_status tw_input_peek(struct tw_input *in, uint8_t out[TW_INPUT_AHEAD], s
 	return TW_OK;
 }
 
+enum tw_status tw_input_up_to(struct tw_input *in, void *to, size_t n, size_t *got,
+			      struct tw_error *why)
+{
+	size_t more = 1;
+
+	*got = 0;
+	while (*got < n && more > 0) {
+		const enum tw_status st = some(in, (uint8_t *)to + *got, n - *got, &more, why);
+
+		if (st != TW_OK)
+			return st;
+		*got += more;
+	}
+	return TW_OK;
+}
+
 enum tw_status tw_input_read(struct tw_input *in, void *to, size_t n, const char *what,
 			     struct tw_error *why)
 {
 	const uint64_t from = in->at;
-	size_t done = 0;
+	size_t got;
+	const enum tw_status st = tw_input_up_to(in, to, n, &got, why);
 
-	while (done < n) {
-		size_t got = 0;
-		const enum tw_status st = some(in, (uint8_t *)to + done, n - done, &got, why);
-
-		if (st != TW_OK)
-			return st;
-		if (got == 0)
-			return tw_fail(why, TW_BAD_INPUT,
-				       "%s: ends at byte %" PRIu64 ", but %s (%zu bytes from byte "
-				       "%" PRIu64 ") should be there",
-				       in->shown, in->at, what, n, from);
-		done += got;
-	}
-	return TW_OK;
+	if (st != TW_OK || got == n)
+		return st;
+	return tw_fail(why, TW_BAD_INPUT,
+		       "%s: ends at byte %" PRIu64 ", but %s (%zu bytes from byte %" PRIu64
+		       ") should be there",
+		       in->shown, in->at, what, n, from);
 }
 
 enum tw_status tw_input_end(struct tw_input *in, struct tw_error *why)

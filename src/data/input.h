@@ -60,6 +60,9 @@ enum tw_status tw_input_peek(struct tw_input *in, uint8_t out[TW_INPUT_AHEAD], s
  * was expected. */
 enum tw_status tw_input_read(struct tw_input *in, void *to, size_t n, const char *what,
 			     struct tw_error *why);
+/* As many as there are, at most n: *got is less only at the end. */
+enum tw_status tw_input_up_to(struct tw_input *in, void *to, size_t n, size_t *got,
+			      struct tw_error *why);
 /* Nothing may follow: TW_BAD_INPUT with the place where something does. */
 enum tw_status tw_input_end(struct tw_input *in, struct tw_error *why);
 /* All that is left, as memory of the heap with one zero byte behind it. */

@@ -508,6 +508,60 @@ static void damaged_archives_are_refused(void **state)
 	free(whole);
 }
 
+/* A block of zeros is not the end: `cat a.tar b.tar` has both. */
+static void joined_archives_are_read_whole(void **state)
+{
+	struct tw_data *d;
+	size_t first;
+
+	(void)state;
+	add_png("0.png", 1);
+	add("0.cls", "0", 1);
+	end += kit_tar_end(tar + end);
+	memset(tar + end, 0, 3 * 512); /* as tar fills up its last record */
+	first = end += (size_t)3 * 512;
+	add_png("1.png", 7);
+	add("1.cls", "1", 1);
+	end += kit_tar_end(tar + end);
+	memset(tar + end, 0, 100);
+	put("joined.tar", tar, end + 100);
+	d = kit_must_open("tar", SETS("file=joined.tar", "test=0"));
+	assert_int_equal(d->train.count, 2);
+	assert_true(d->train.label[0] == 0 && d->train.label[1] == 1);
+	assert_int_equal(((const uint8_t *)d->train.value)[6], 7);
+	tw_data_close(d);
+	put("joined.tar", tar, end - 1024); /* the second one has no end */
+	kit_refuses("tar", SETS("file=joined.tar"), PARTS("joined.tar: ends at byte", "a header"));
+	tar[first] ^= 1;
+	put("joined.tar", tar, end);
+	kit_refuses("tar", SETS("file=joined.tar"),
+		    PARTS("joined.tar: byte 4608: the archive has ended", "only zeros or the "));
+	put("joined.tar", tar, first + 2);
+	kit_refuses("tar", SETS("file=joined.tar"), PARTS("joined.tar: byte 4608: the archive"));
+	end = 0;
+}
+
+/* Sizes ahead of a file that no archive has. */
+static void false_sizes_are_refused(void **state)
+{
+	static const char *const record[] = { "29 size=18446744073709551616\n",
+					      "29 size=18446744073709551615\n", "11 size=1x\n",
+					      "11 size=-1\n" };
+
+	(void)state;
+	for (size_t k = 0; k < 4; k++) {
+		add_png("0.png", 1);
+		add("0.cls", "0", 1);
+		end += kit_tar(tar + end, "PaxHeaders/1", 'x', record[k], strlen(record[k]));
+		add_png("1.png", 1);
+		add("1.cls", "1", 1);
+		put_tar("size.tar");
+		kit_refuses("tar", SETS("file=size.tar"),
+			    k < 2 ? PARTS("size.tar: byte ", "larger than the archive")
+				  : PARTS("size.tar: byte ", "is no whole number"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -524,6 +578,8 @@ int main(void)
 		cmocka_unit_test(archives_and_idx_files_agree),
 		cmocka_unit_test(long_names_are_read),
 		cmocka_unit_test(damaged_archives_are_refused),
+		cmocka_unit_test(joined_archives_are_read_whole),
+		cmocka_unit_test(false_sizes_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, setup, scratch_remove);

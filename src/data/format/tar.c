@@ -2,7 +2,8 @@
 /* tar.c - files of a tar archive.
  *
  * An archive is blocks of 512 bytes.  A file is a header block and its bytes, filled up with zeros;
- * two blocks of zeros end the archive.  A header has: name (100 bytes), size at 124 (12), checksum
+ * two blocks of zeros end the archive.  Where archives were put one behind the other, another one
+ * follows these; nothing else may.  A header has: name (100 bytes), size at 124 (12), checksum
  * at 148 (8), type at 156, "ustar" at 257, and the front of a long name at 345 (155).  Numbers are
  * octal digits, or big endian behind a byte 0x80.  A size is believed only as far as the file could
  * hold that much. */
@@ -70,13 +71,13 @@ static bool sum_is_right(const uint8_t *block)
 	return number(block + 148, 8, &said) && said == sum;
 }
 
-static bool is_zero(const uint8_t *block)
+static bool is_zero(const uint8_t *block, size_t n)
 {
 	size_t k = 0;
 
-	while (k < BLOCK && !block[k])
+	while (k < n && !block[k])
 		k++;
-	return k == BLOCK;
+	return k == n;
 }
 
 static enum tw_status skip(struct tw_tar *t, struct tw_error *why)
@@ -128,6 +129,22 @@ static enum tw_status give_name(struct tw_tar *t, const char *name, size_t n, st
 	return TW_OK;
 }
 
+/* Digits up to `last`. */
+static enum tw_status take_record_size(struct tw_tar *t, const char *at, const char *last,
+				       struct tw_error *why)
+{
+	uint64_t v = 0;
+
+	while (at < last && *at >= '0' && *at <= '9' && v <= tw_input_most(t->in))
+		v = v * 10 + (uint64_t)(*at++ - '0');
+	if (v > tw_input_most(t->in))
+		return bad(t, "a file is said to be larger than the archive", why);
+	if (at < last)
+		return bad(t, "a size ahead of a file is no whole number", why);
+	t->pax_bytes = v;
+	return TW_OK;
+}
+
 /* "27 path=some/long/name\n", one behind the other. */
 static enum tw_status take_records(struct tw_tar *t, struct tw_error *why)
 {
@@ -146,8 +163,8 @@ static enum tw_status take_records(struct tw_tar *t, struct tw_error *why)
 		last = at + length - 1;
 		if (last - word > 5 && memcmp(word, "path=", 5) == 0)
 			st = give_name(t, word + 5, (size_t)(last - word - 5), why);
-		if (last - word > 5 && memcmp(word, "size=", 5) == 0)
-			t->pax_bytes = strtoull(word + 5, NULL, 10);
+		if (st == TW_OK && last - word > 5 && memcmp(word, "size=", 5) == 0)
+			st = take_record_size(t, word + 5, last, why);
 		at = last + 1;
 	}
 	return st;
@@ -183,22 +200,48 @@ static enum tw_status read_ahead(struct tw_tar *t, char type, struct tw_error *w
 	return st;
 }
 
+/* The next header block, behind any zeros; *more false: the input ends behind such. */
+static enum tw_status read_block(struct tw_tar *t, uint8_t block[BLOCK], bool *more,
+				 struct tw_error *why)
+{
+	bool ended = false;
+	size_t n = BLOCK;
+	enum tw_status st;
+
+	for (;;) {
+		st = ended ? tw_input_up_to(t->in, block, BLOCK, &n, why)
+			   : tw_input_read(t->in, block, BLOCK,
+					   "a header or the end of the archive", why);
+		if (st != TW_OK)
+			return st;
+		*more = !is_zero(block, n);
+		if (*more || n < BLOCK)
+			break;
+		ended = true;
+	}
+	if (!*more || (n == BLOCK && sum_is_right(block)))
+		return TW_OK;
+	if (!ended)
+		return bad(t, "the header before it has a wrong checksum", why);
+	return tw_fail(why, TW_BAD_INPUT,
+		       "%s: byte %" PRIu64 ": the archive has ended, and only zeros or the header "
+		       "of another archive may follow",
+		       tw_input_name(t->in), tw_input_at(t->in) - n);
+}
+
 /* The next header; *type 0: the archive ends. */
 static enum tw_status read_header(struct tw_tar *t, char *type, struct tw_error *why)
 {
 	uint8_t block[BLOCK];
 	uint64_t bytes = 0;
+	bool more = false;
 	enum tw_status st = skip(t, why);
 
 	if (st == TW_OK)
-		st = tw_input_read(t->in, block, BLOCK, "a header or the end of the archive", why);
-	if (st != TW_OK)
-		return st;
+		st = read_block(t, block, &more, why);
 	*type = 0;
-	if (is_zero(block))
-		return TW_OK;
-	if (!sum_is_right(block))
-		return bad(t, "the header before it has a wrong checksum", why);
+	if (st != TW_OK || !more)
+		return st;
 	if (!number(block + 124, 12, &bytes))
 		return bad(t, "the header before it has no size", why);
 	*type = block[156] ? (char)block[156] : '0';
