@@ -26,7 +26,7 @@
 
 struct score {
 	double loss[TW_INIT_FOLDS]; /* NAN: the run diverged */
-	double mean;
+	double mean;                /* NAN: one of them did */
 };
 
 static void show(const struct tw_init_trials *t, size_t models, size_t model, unsigned fold)
@@ -104,14 +104,19 @@ static enum tw_status try_all(const struct tw_init_trials *t, size_t models, str
 	return st;
 }
 
-/* The least mean; a model that diverged has none. */
+/* A model of which a fold diverged has no mean: it is never chosen, and no loss of it compared. */
+static bool diverges(const struct score *s)
+{
+	return !isfinite(s->mean);
+}
+
+/* The least mean; `models` where all diverge. */
 static size_t least(const struct score *score, size_t models)
 {
-	size_t best = 0;
+	size_t best = models;
 
-	for (size_t m = 1; m < models; m++)
-		if (score[m].mean < score[best].mean ||
-		    (isnan(score[best].mean) && !isnan(score[m].mean)))
+	for (size_t m = 0; m < models; m++)
+		if (!diverges(&score[m]) && (best == models || score[m].mean < score[best].mean))
 			best = m;
 	return best;
 }
@@ -125,7 +130,7 @@ static double gain(const struct score *a, const struct score *b, double *error)
 	for (unsigned k = 0; k < TW_INIT_FOLDS; k++)
 		less[k] = a->loss[k] - b->loss[k];
 	s = tw_summarise(less, TW_INIT_FOLDS);
-	*error = s.deviation / sqrt(TW_INIT_FOLDS);
+	*error = s.deviation / sqrt((double)s.n);
 	return s.mean;
 }
 
@@ -135,7 +140,7 @@ static size_t choose(const struct score *score, size_t best)
 	double error;
 
 	for (size_t m = 0; m < best; m++)
-		if (gain(&score[m], &score[best], &error) <= NOISE * error)
+		if (!diverges(&score[m]) && gain(&score[m], &score[best], &error) <= NOISE * error)
 			return m;
 	return best;
 }
@@ -154,27 +159,35 @@ static void note(json_t *notes, const char *format, ...)
 	json_array_append_new(notes, json_string(text));
 }
 
-static void say(const struct tw_init_trials *t, const struct score *score, size_t models,
-		size_t best, size_t chosen, json_t *notes)
+static void say_tried(const struct tw_init_trials *t, const struct score *score, size_t models,
+		      json_t *notes)
 {
-	const size_t other = chosen == best ? 0 : chosen;
 	char text[700];
 	size_t n = 0;
-	double error, less = gain(&score[other], &score[best], &error);
 
 	for (size_t m = 0; m < models && n < sizeof text; m++)
 		n += (size_t)snprintf(text + n, sizeof text - n,
-				      isnan(score[m].mean) ? "%s%s (diverges)" : "%s%s (%.4g)",
+				      diverges(&score[m]) ? "%s%s (diverges)" : "%s%s (%.4g)",
 				      m ? ", " : "", t->model[m].what, score[m].mean);
 	note(notes, "tried %zu models with %d folds of %lld rows, by loss: %s", models,
 	     TW_INIT_FOLDS, t->rows, text);
-	if (isnan(score[best].mean))
-		note(notes, "%s: all models diverge", t->model[0].what);
-	else if (best == 0 || isnan(less))
+}
+
+static void say_chosen(const struct tw_init_trials *t, const struct score *score, size_t best,
+		       size_t chosen, json_t *notes)
+{
+	size_t other = chosen;
+	double error, less;
+
+	if (chosen == best) /* against the first that did not diverge */
+		for (other = 0; diverges(&score[other]); other++)
+			;
+	less = gain(&score[other], &score[best], &error);
+	if (other == best)
 		note(notes, "%s: the loss is the least", t->model[best].what);
 	else if (chosen == best)
 		note(notes, "%s: the loss is below that of %s by %.3g, standard error %.3g",
-		     t->model[best].what, t->model[0].what, less, error);
+		     t->model[best].what, t->model[other].what, less, error);
 	else
 		note(notes, "%s: the loss of %s is below by %.3g, but the standard error is %.3g",
 		     t->model[chosen].what, t->model[best].what, less, error);
@@ -249,7 +262,7 @@ enum tw_status tw_init_choose(const struct tw_init_trials *t, const struct tw_so
 {
 	struct score score[MODELS_MOST] = { 0 };
 	json_t *notes = json_array();
-	size_t models = 0, best = 0, at = 0;
+	size_t models = 0, best, at;
 	bool tries;
 	enum tw_status st;
 
@@ -262,12 +275,18 @@ enum tw_status tw_init_choose(const struct tw_init_trials *t, const struct tw_so
 		json_decref(notes);
 		return st;
 	}
+	best = at = models;
 	if (tries) {
+		say_tried(t, score, models, notes);
 		best = least(score, models);
-		at = choose(score, best);
-		say(t, score, models, best, at, notes);
 	}
-	*chosen = tries ? &t->model[at] : NULL;
+	if (best < models) {
+		at = choose(score, best);
+		say_chosen(t, score, best, at, notes);
+	} else if (tries) {
+		note(notes, "the usual model: all that were tried diverge");
+	}
+	*chosen = at < models ? &t->model[at] : NULL;
 	*out = json_pack("{s:o, s:o}", "models", report(t, score, tries ? models : 0, at), "notes",
 			 notes);
 	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the result");

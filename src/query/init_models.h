@@ -25,10 +25,11 @@ struct tw_init_trials {
 };
 
 /* Train each model on all folds but one of the rows that are not in the test set, score it on that
- * one, and choose: the first whose mean loss is the least but for noise.  The same rows and models
- * give the same choice.  Tables that are too small, or so large that this would take long, are not
- * tried.  *chosen: one of t->model; NULL: none was tried.  *out, the caller's: {models: [{what,
- * loss, losses, chosen}], notes}; notes are sentences. */
+ * one, and choose: the first whose mean loss is the least but for noise, among those that diverge
+ * on no fold.  The same rows and models give the same choice.  Tables that are too small, or so
+ * large that this would take long, are not tried.  *chosen: one of t->model; NULL: none was tried,
+ * or all diverge.  *out, the caller's: {models: [{what, loss, losses, chosen}], notes}; notes are
+ * sentences. */
 enum tw_status tw_init_choose(const struct tw_init_trials *t, const struct tw_source_model **chosen,
 			      json_t **out, struct tw_error *why);
 
