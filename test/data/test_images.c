@@ -272,6 +272,38 @@ static void wrong_folders_are_refused(void **state)
 	kit_refuses("images", SETS("path=empty"), PARTS("is no name of a class"));
 }
 
+/* Links that should be images or classes are not left out in silence. */
+static void links_to_nothing_are_counted(void **state)
+{
+	struct tw_data *d;
+
+	(void)state;
+	put_set("links");
+	assert_int_equal(symlink("nowhere.png", path_of("links/a/z.png")), 0);
+	assert_int_equal(symlink("loop.jpg", path_of("links/b/loop.jpg")), 0);
+	assert_int_equal(symlink("nowhere", path_of("links/c")), 0);
+	assert_int_equal(symlink("nowhere", path_of("links/b/readme.txt")), 0);
+	assert_int_equal(symlink("../a/0.png", path_of("links/b/good.png")), 0);
+	kit_refuses("images", SETS("path=links"),
+		    PARTS("links: of 10 samples, 3 are links to nothing, such as a/z.png; repair",
+			  "unreadable: skip"));
+	d = kit_must_open("images", SETS("path=links", "unreadable=skip", "test=0"));
+	assert_int_equal(d->train.count, 7);
+	assert_int_equal(d->classes, 2);
+	assert_int_equal(d->warnings->count, 1);
+	says(d->warnings, PARTS("links: of 10 samples, 3 are links to nothing, such as a/z.png, "
+				"and left out"));
+	says(d->notes, PARTS("files that are no images", "1, such as readme.txt"));
+	tw_data_close(d);
+	folder("lost");
+	assert_int_equal(symlink("nowhere", path_of("lost/a")), 0);
+	kit_refuses("images", SETS("path=lost"), PARTS("only links to nothing such as a; repair"));
+	folder("lost/b");
+	assert_int_equal(symlink("nowhere", path_of("lost/b/0.png")), 0);
+	kit_refuses("images", SETS("path=lost", "unreadable=skip"),
+		    PARTS("only links to nothing such as a; repair"));
+}
+
 /* Where a master named the folder: what is in the folder that may be read, whatever links say. */
 static void links_do_not_lead_out(void **state)
 {
@@ -572,6 +604,7 @@ int main(void)
 		cmocka_unit_test(troubles_are_counted),
 		cmocka_unit_test(changes_are_said),
 		cmocka_unit_test(wrong_folders_are_refused),
+		cmocka_unit_test(links_to_nothing_are_counted),
 		cmocka_unit_test(links_do_not_lead_out),
 		cmocka_unit_test(samples_are_files_of_one_stem),
 		cmocka_unit_test(incomplete_samples_are_counted),

@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ struct folder {
 	enum tw_reach_how how; /* how far links in it reach */
 	struct tw_arena arena;
 	struct list class, *file; /* file: of each class */
+	struct list lost;         /* links to nothing that should be classes or images */
 	uint64_t bytes, done;     /* of all files; passed over so far */
 	uint64_t others, deeper;  /* files that are no images; folders in folders of classes */
 	char other[80], deep[80]; /* one of each */
@@ -74,9 +76,33 @@ static enum tw_status add_name(struct folder *f, struct list *list, const char *
 	return TW_OK;
 }
 
-/* What one name in a folder is for. */
+static void sort(struct list *list)
+{
+	if (list->count)
+		qsort(list->name, list->count, sizeof *list->name, by_name);
+}
+
+/* What one name in a folder is for; `s` NULL: it is a link to nothing. */
 typedef enum tw_status (*see_name)(struct folder *f, struct list *list, const char *name,
 				   const struct stat *s);
+
+/* Look at a name in a folder.  One that is gone since it was listed is none. */
+static enum tw_status see_one(struct folder *f, DIR *dir, const char *name, see_name see,
+			      struct list *list)
+{
+	struct stat s;
+	int cause;
+
+	if (fstatat(dirfd(dir), name, &s, 0) == 0)
+		return see(f, list, name, &s);
+	cause = errno;
+	if (fstatat(dirfd(dir), name, &s, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+		return TW_OK;
+	if (cause == ENOENT || cause == ELOOP)
+		return see(f, list, name, NULL);
+	return tw_fail(f->why, TW_BAD_INPUT, "%s: %.200s: %.200s cannot be read: %s", f->option,
+		       f->name, name, strerror(cause));
+}
 
 static enum tw_status list_folder(struct folder *f, const char *path, see_name see,
 				  struct list *list)
@@ -88,21 +114,22 @@ static enum tw_status list_folder(struct folder *f, const char *path, see_name s
 	if (!dir)
 		return tw_fail(f->why, TW_BAD_INPUT, "%s: %.300s cannot be opened: %s", f->option,
 			       path, strerror(errno));
-	while (st == TW_OK && (e = readdir(dir))) {
-		struct stat s;
-
-		if (e->d_name[0] != '.' && fstatat(dirfd(dir), e->d_name, &s, 0) == 0)
-			st = see(f, list, e->d_name, &s);
-	}
+	while (st == TW_OK && (errno = 0, e = readdir(dir)))
+		if (e->d_name[0] != '.')
+			st = see_one(f, dir, e->d_name, see, list);
+	if (st == TW_OK && errno)
+		st = tw_fail(f->why, TW_IO, "%s: %.300s cannot be read: %s", f->option, path,
+			     strerror(errno));
 	closedir(dir);
-	if (st == TW_OK && list->count)
-		qsort(list->name, list->count, sizeof *list->name, by_name);
+	sort(list);
 	return st;
 }
 
 static enum tw_status see_class(struct folder *f, struct list *list, const char *name,
 				const struct stat *s)
 {
+	if (!s)
+		return add_name(f, &f->lost, name);
 	if (S_ISDIR(s->st_mode))
 		return add_name(f, list, name);
 	if (f->others++ == 0)
@@ -113,7 +140,9 @@ static enum tw_status see_class(struct folder *f, struct list *list, const char 
 static enum tw_status see_file(struct folder *f, struct list *list, const char *name,
 			       const struct stat *s)
 {
-	if (S_ISDIR(s->st_mode)) {
+	char shown[TW_REACH_PATH];
+
+	if (s && S_ISDIR(s->st_mode)) {
 		if (f->deeper++ == 0)
 			snprintf(f->deep, sizeof f->deep, "%.79s", name);
 		return TW_OK;
@@ -122,6 +151,10 @@ static enum tw_status see_file(struct folder *f, struct list *list, const char *
 		if (f->others++ == 0)
 			snprintf(f->other, sizeof f->other, "%.79s", name);
 		return TW_OK;
+	}
+	if (!s) {
+		snprintf(shown, sizeof shown, "%.500s/%.500s", f->class.name[list - f->file], name);
+		return add_name(f, &f->lost, shown);
 	}
 	f->bytes += (uint64_t)s->st_size;
 	return add_name(f, list, name);
@@ -151,6 +184,7 @@ static enum tw_status list_files(struct folder *f)
 		if (st == TW_OK)
 			st = list_folder(f, path, see_file, &f->file[k]);
 	}
+	sort(&f->lost);
 	return st;
 }
 
@@ -169,6 +203,14 @@ static enum tw_status unreached(const struct folder *f)
 		       TW_REACH_PATH - 1);
 }
 
+static enum tw_status only_lost(const struct folder *f)
+{
+	return tw_fail(f->why, TW_BAD_INPUT,
+		       "%s: %.200s has no images, only links to nothing such as %.100s; repair "
+		       "them",
+		       f->option, f->name, f->lost.name[0]);
+}
+
 /* Find all classes and files. */
 static enum tw_status survey(struct folder *f)
 {
@@ -179,6 +221,8 @@ static enum tw_status survey(struct folder *f)
 	if (!tw_reach_folder(base, f->name, f->path))
 		return unreached(f);
 	st = list_folder(f, f->path, see_class, &f->class);
+	if (st == TW_OK && f->class.count == 0 && f->lost.count)
+		return only_lost(f);
 	if (st == TW_OK && f->class.count == 0)
 		return tw_fail(f->why, TW_BAD_INPUT,
 			       "%s: %.200s has no folders%s%s; each class needs one, with its "
@@ -214,6 +258,8 @@ static void drop_empty(struct folder *f)
 
 static enum tw_status check_names(const struct folder *f)
 {
+	if (f->class.count == 0 && f->lost.count)
+		return only_lost(f);
 	if (f->class.count == 0 && f->deeper)
 		return tw_fail(f->why, TW_BAD_INPUT,
 			       "%s: the folders in %.200s have no images, but folders such as "
@@ -313,6 +359,8 @@ static enum tw_status read_files(struct folder *f, struct tw_picture_set *p, boo
 	enum tw_status st = TW_OK;
 
 	f->done = 0;
+	for (size_t k = 0; k < f->lost.count; k++)
+		tw_pictures_trouble(p, TW_SAMPLE_LOST, f->lost.name[k], "");
 	for (size_t k = 0; k < f->class.count && st == TW_OK; k++) {
 		uint32_t label = 0;
 
