@@ -573,6 +573,28 @@ static void joined_archives_are_read_whole(void **state)
 	end = 0;
 }
 
+/* What is neither a file nor a folder has no bytes to read, and is counted. */
+static void links_of_an_archive_are_counted(void **state)
+{
+	struct tw_data *d;
+
+	(void)state;
+	add_png("0.png", 1);
+	add("0.cls", "0", 1);
+	end += kit_tar(tar + end, "folder/", '5', "", 0);
+	end += kit_tar(tar + end, "1.png", '1', "", 0);
+	end += kit_tar(tar + end, "1.cls", '2', "", 0);
+	end += kit_tar(tar + end, "2.png", 'S', "sparse", 6);
+	add_png("3.png", 3);
+	add("3.cls", "1", 1);
+	put_tar("linked.tar");
+	d = kit_must_open("tar", SETS("file=linked.tar", "test=0"));
+	assert_int_equal(d->train.count, 2);
+	assert_int_equal(d->notes->count, 1);
+	says(d->notes, PARTS("linked.tar: links, sparse files", "are not read: 3, such as 1.png"));
+	tw_data_close(d);
+}
+
 /* Sizes ahead of a file that no archive has. */
 static void false_sizes_are_refused(void **state)
 {
@@ -612,6 +634,7 @@ int main(void)
 		cmocka_unit_test(long_names_are_read),
 		cmocka_unit_test(damaged_archives_are_refused),
 		cmocka_unit_test(joined_archives_are_read_whole),
+		cmocka_unit_test(links_of_an_archive_are_counted),
 		cmocka_unit_test(false_sizes_are_refused),
 	};
 

@@ -12,6 +12,7 @@
 #include "base/grow.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -277,6 +278,8 @@ enum tw_status tw_tar_next(struct tw_tar *t, bool *more, struct tw_error *why)
 			if (st != TW_OK)
 				return st;
 		} else if (type != 'g' && type != 'K') { /* something else than a file */
+			if (type != '5' && t->passed++ == 0)
+				snprintf(t->passed_name, sizeof t->passed_name, "%.79s", t->name);
 			t->long_name = false;
 			t->pax_bytes = UINT64_MAX;
 		}

@@ -7,7 +7,8 @@
 
 #define TW_TAR_NAME 1024 /* bytes of a name, with the zero behind it */
 
-/* An archive while it is read.  Only files are shown; folders and links are passed over. */
+/* An archive while it is read.  Only files are shown; folders are passed over, and what else there
+ * is, links above all, is counted. */
 struct tw_tar {
 	struct tw_heap *heap;
 	struct tw_input *in;
@@ -16,7 +17,9 @@ struct tw_tar {
 	uint64_t left;      /* bytes until the next header */
 	bool long_name;     /* the name was given ahead of the header */
 	uint64_t pax_bytes; /* so was the size; UINT64_MAX: it was not */
-	uint8_t *content;   /* of the file shown; memory of the heap */
+	uint64_t passed;    /* entries that are neither files nor folders */
+	char passed_name[80];
+	uint8_t *content; /* of the file shown; memory of the heap */
 	size_t room;
 };
 

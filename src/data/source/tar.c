@@ -191,6 +191,11 @@ static enum tw_status pass(const struct tw_source_site *site, const char *file,
 	tw_input_listen(in, site->listener);
 	tw_tar_init(&r.tar, site->heap, in);
 	st = read_files(&r);
+	if (st == TW_OK && look && r.tar.passed)
+		tw_warn(site->notes,
+			"%.100s: links, sparse files and devices are not read: %" PRIu64
+			", such as %.60s",
+			file, r.tar.passed, r.tar.passed_name);
 	if (st == TW_OK && look && r.others)
 		tw_warn(site->notes,
 			"%.100s: files that are neither images nor .cls are not read: %" PRIu64
