@@ -426,6 +426,35 @@ static void incomplete_samples_are_counted(void **state)
 	kit_refuses("tar", SETS("file=parts.tar"), PARTS("parts.tar: has no images"));
 }
 
+/* The reason is that there are two, or that it is long, whatever number is in it. */
+static void labels_are_one_and_short(void **state)
+{
+	char blank[40];
+
+	(void)state;
+	memset(blank, ' ', sizeof blank);
+	blank[0] = '1';
+	add_png("0.png", 1);
+	add("0.cls", "1", 1);
+	add("0.CLS", "1", 1);
+	add_png("1.png", 1);
+	add("1.cls", blank, sizeof blank);
+	add("1.CLS", "1", 1);
+	put_tar("labels.tar");
+	kit_refuses("tar", SETS("file=labels.tar"),
+		    PARTS("labels.tar: of 2 samples, 2 have two labels, such as 0; repair"));
+	add_png("0.png", 1);
+	add("0.cls", blank, sizeof blank);
+	put_tar("labels.tar");
+	kit_refuses("tar", SETS("file=labels.tar"),
+		    PARTS("1 has a label that is no whole number from 0 to 65535: 0 (its .cls is "
+			  "longer than 32 bytes)"));
+	add_png("0.png", 1);
+	add("0.cls", blank, 32);
+	put_tar("labels.tar");
+	tw_data_close(kit_must_open("tar", SETS("file=labels.tar", "test=0")));
+}
+
 static const uint8_t *idx_image;
 
 static uint16_t idx_value(uint32_t x, uint32_t y, uint32_t c)
@@ -630,6 +659,7 @@ int main(void)
 		cmocka_unit_test(links_do_not_lead_out),
 		cmocka_unit_test(samples_are_files_of_one_stem),
 		cmocka_unit_test(incomplete_samples_are_counted),
+		cmocka_unit_test(labels_are_one_and_short),
 		cmocka_unit_test(archives_and_idx_files_agree),
 		cmocka_unit_test(long_names_are_read),
 		cmocka_unit_test(damaged_archives_are_refused),

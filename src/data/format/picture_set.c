@@ -35,6 +35,7 @@ static const struct {
 				  "have a label that is no whole number from 0 to 65535" },
 	[TW_SAMPLE_NO_PICTURE] = { "has no image", "have no image" },
 	[TW_SAMPLE_TWO_PICTURES] = { "has two images", "have two images" },
+	[TW_SAMPLE_TWO_LABELS] = { "has two labels", "have two labels" },
 	[TW_SAMPLE_LOST] = { "is a link to nothing", "are links to nothing" },
 };
 

@@ -41,7 +41,7 @@ struct sample {
 	uint8_t *picture;       /* memory of the heap */
 	size_t bytes, room;
 	unsigned pictures, labels;
-	bool bad_label;
+	const char *bad_label; /* more about what is wrong with it; NULL: it is good */
 	uint32_t label;
 };
 
@@ -80,8 +80,10 @@ static enum tw_status end_sample(struct reading *r)
 		tw_pictures_trouble(p, TW_SAMPLE_TWO_PICTURES, s->name, "");
 	else if (!s->labels)
 		tw_pictures_trouble(p, TW_SAMPLE_UNLABELLED, s->name, "there is no .cls");
+	else if (s->labels > 1)
+		tw_pictures_trouble(p, TW_SAMPLE_TWO_LABELS, s->name, "");
 	else if (s->bad_label)
-		tw_pictures_trouble(p, TW_SAMPLE_BAD_LABEL, s->name, "");
+		tw_pictures_trouble(p, TW_SAMPLE_BAD_LABEL, s->name, s->bad_label);
 	else if (r->look)
 		st = tw_pictures_look(p, s->name, s->picture, s->bytes, r->why);
 	else
@@ -95,7 +97,7 @@ static void begin_sample(struct sample *s, const char *name, size_t n)
 	s->name[n] = 0;
 	s->bytes = 0;
 	s->pictures = s->labels = 0;
-	s->bad_label = false;
+	s->bad_label = NULL;
 }
 
 static enum tw_status take_picture(struct reading *r)
@@ -122,9 +124,10 @@ static enum tw_status take_label(struct reading *r)
 	int64_t v = -1;
 	enum tw_status st = TW_OK;
 
-	s->labels++;
+	if (s->labels++)
+		return TW_OK;
 	if (r->tar.bytes > 32) {
-		s->bad_label = true;
+		s->bad_label = "its .cls is longer than 32 bytes";
 		return TW_OK;
 	}
 	st = tw_tar_read(&r->tar, r->why);
@@ -134,8 +137,8 @@ static enum tw_status take_label(struct reading *r)
 				   .bytes = (size_t)r->tar.bytes };
 	while (f.bytes && strchr(" \t\r\n", f.at[f.bytes - 1]) && f.at[f.bytes - 1])
 		f.bytes--;
-	if (!tw_field_whole(&f, &v) || v < 0 || v >= TW_CLASSES_MAX || s->labels > 1)
-		s->bad_label = true;
+	if (!tw_field_whole(&f, &v) || v < 0 || v >= TW_CLASSES_MAX)
+		s->bad_label = "";
 	s->label = (uint32_t)v;
 	return TW_OK;
 }
