@@ -95,14 +95,15 @@ static void palettes_become_colours(void **state)
 	(void)state;
 	for (size_t k = 0; k < sizeof palette; k++)
 		palette[k] = (uint8_t)(k * 37);
-	for (size_t k = 0; k < 2 * COUNT(depths); k++) {
+	for (size_t k = 0; k < 4 * COUNT(depths); k++) {
 		const struct kit_png how = {
 			.width = 11,
 			.height = 5,
-			.depth = depths[k / 2],
+			.depth = depths[k / 4],
 			.type = 3,
+			.interlaced = k / 2 % 2,
 			.palette = palette,
-			.entries = depths[k / 2] < 4 ? 1u << depths[k / 2] : 16,
+			.entries = depths[k / 4] < 4 ? 1u << depths[k / 4] : 16,
 			.transparent = k % 2 ? "\0\x80" : NULL,
 			.transparents = 2,
 			.value = bits,
@@ -116,6 +117,36 @@ static void palettes_become_colours(void **state)
 			assert_memory_equal(p.pixel + 3 * i, palette + 3 * bits(i % 11, i / 11, 0),
 					    3);
 		tw_heap_system.put(&tw_heap_system, p.pixel);
+	}
+}
+
+static uint16_t seven_but_once(uint32_t x, uint32_t y, uint32_t c)
+{
+	(void)c;
+	return x == 10 && y == 4 ? 8 : 7;
+}
+
+/* Numbers up to 15 have room in a pixel, but the palette has less: 9 colours, or one too few. */
+static void colours_must_be_in_the_palette(void **state)
+{
+	uint8_t palette[3 * 9] = { 0 };
+	struct kit_png how = { .width = 11, .height = 5, .type = 3, .palette = palette };
+	char said[TW_PICTURE_SAID];
+	struct tw_picture p;
+
+	(void)state;
+	how.value = seven_but_once;
+	for (int k = 0; k < 4; k++) {
+		how.depth = k % 2 ? 4 : 8;
+		how.interlaced = k / 2;
+		how.entries = 9;
+		reads(kit_png(file, &how), &p);
+		tw_heap_system.put(&tw_heap_system, p.pixel);
+		how.entries = 8;
+		assert_int_equal(
+			tw_picture_read(&tw_heap_system, file, kit_png(file, &how), &p, said),
+			TW_PICTURE_BROKEN);
+		assert_string_equal(said, "a pixel has a colour that its palette lacks");
 	}
 }
 
@@ -319,6 +350,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(png_pixels_are_those_written),
 		cmocka_unit_test(palettes_become_colours),
+		cmocka_unit_test(colours_must_be_in_the_palette),
 		cmocka_unit_test(jpeg_pixels_are_near),
 		cmocka_unit_test(ink_becomes_light),
 		cmocka_unit_test(damaged_files_are_broken),

@@ -89,26 +89,63 @@ static enum tw_picture_status look(const uint8_t *bytes, size_t n, struct tw_pic
 	return TW_PICTURE_GOOD;
 }
 
-/* 8 bits for each value; grey or red, green and blue; nothing else. */
+static bool has_palette(const struct reading *r)
+{
+	return png_get_color_type(r->png, r->info) == PNG_COLOR_TYPE_PALETTE;
+}
+
+/* 8 bits for each value; grey or red, green and blue, or a number of the palette; nothing else. */
 static void plain(struct reading *r)
 {
+	if (has_palette(r)) {
+		png_set_packing(r->png);
+		return;
+	}
 	png_set_expand(r->png);
 	png_set_scale_16(r->png);
 	png_set_strip_alpha(r->png);
 }
 
+/* Numbers, which end where their row does, become colours.  libpng would take black for a number
+ * that the palette lacks, and say nothing. */
+static void take_colours(struct reading *r, const struct tw_picture *out)
+{
+	png_colorp colour = NULL;
+	int colours = 0;
+	uint8_t *to = out->pixel;
+
+	png_get_PLTE(r->png, r->info, &colour, &colours);
+	for (uint32_t y = 0; y < out->height; y++) {
+		const uint8_t *number = to + (size_t)2 * out->width;
+
+		for (uint32_t x = 0; x < out->width; x++, to += 3) {
+			const int v = number[x];
+
+			if (v >= colours)
+				png_error(r->png, "a pixel has a colour that its palette lacks");
+			to[0] = colour[v].red;
+			to[1] = colour[v].green;
+			to[2] = colour[v].blue;
+		}
+	}
+}
+
 static void read_rows(struct reading *r, const struct tw_picture *out)
 {
 	const size_t stride = (size_t)out->width * out->channels;
+	const bool palette = has_palette(r);
+	const size_t bytes = palette ? out->width : stride;
 	const int passes = png_set_interlace_handling(r->png);
 
 	png_read_update_info(r->png, r->info);
-	if (png_get_rowbytes(r->png, r->info) != stride ||
+	if (png_get_rowbytes(r->png, r->info) != bytes || (palette && out->channels != 3) ||
 	    png_get_image_height(r->png, r->info) != out->height)
 		png_error(r->png, "its rows are not as its head says");
 	for (int pass = 0; pass < passes; pass++)
 		for (uint32_t y = 0; y < out->height; y++)
-			png_read_row(r->png, out->pixel + y * stride, NULL);
+			png_read_row(r->png, out->pixel + (y + 1) * stride - bytes, NULL);
+	if (palette)
+		take_colours(r, out);
 	png_read_end(r->png, NULL);
 }
 
