@@ -156,9 +156,9 @@ static const char *text_of(const json_t *o, const char *name)
 }
 
 /* One line may have any name in it, and must stay a comment. */
-static void put_comment(FILE *f, const char *text)
+static void put_comment(FILE *f, const char *before, const char *text)
 {
-	fputs("# ", f);
+	fprintf(f, "# %s", before);
 	for (; *text; text++)
 		fputc((unsigned char)*text < 0x20 ? ' ' : *text, f);
 	fputc('\n', f);
@@ -176,12 +176,20 @@ static void put_columns(FILE *f, const json_t *types)
 
 		snprintf(line, sizeof line, "  %-20.255s %s%s", text_of(c, "name"),
 			 text_of(c, "type"), inputs ? "" : ", not read");
-		put_comment(f, line);
+		put_comment(f, "", line);
 		if (k == 99) {
 			fprintf(f, "#   and %zu more\n", json_array_size(types) - k - 1);
 			break;
 		}
 	}
+}
+
+static void put_comments(FILE *f, const char *before, const json_t *sentences)
+{
+	const json_t *one;
+	size_t k;
+
+	json_array_foreach(sentences, k, one) put_comment(f, before, json_string_value(one));
 }
 
 static enum tw_status cannot_write(const struct init *i, int cause, struct tw_error *why)
@@ -202,22 +210,19 @@ static enum tw_status write_job(const struct init *i, const json_t *data,
 				const struct tw_source_model *model, const json_t *trial,
 				struct tw_error *why)
 {
-	const json_t *note;
-	size_t k;
 	FILE *f = fopen(i->to, i->request->force ? "we" : "wxe");
 
 	if (!f)
 		return cannot_write(i, errno, why);
 	fprintf(f, "# thalweg train %s\n", i->to);
-	json_array_foreach(json_object_get(data, "notes"), k, note)
-		put_comment(f, json_string_value(note));
+	put_comments(f, "", json_object_get(data, "notes"));
+	put_comments(f, "warning: ", json_object_get(data, "warnings"));
 	fputs("# The columns (thalweg help data.categories, data.numbers and data.drop change "
 	      "them):\n",
 	      f);
 	put_columns(f, json_object_get(data, "types"));
 	put_data(f, i, model, tw_whole_at(data, "train"));
-	json_array_foreach(json_object_get(trial, "notes"), k, note)
-		put_comment(f, json_string_value(note));
+	put_comments(f, "", json_object_get(trial, "notes"));
 	fputs(model->sections, f);
 	if (fclose(f) == 0)
 		return TW_OK;

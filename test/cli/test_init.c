@@ -220,6 +220,26 @@ static void some_tables_are_not_tried(void **state)
 	assert_false(exists("same.yaml"));
 }
 
+/* What makes a column useless, or its reading doubtful, is said where the job is written. */
+static void warnings_are_said_and_written(void **state)
+{
+	const struct said *s;
+	json_t *o, *warnings;
+
+	put_text("odd.csv", "a,one,y\n1,7,0.5\n2,7,1.5\n3,7,2.25\n4,7,3.5\n5,7,4.5\n"
+			    "6,7,5.25\n7,7,6.5\n8,7,7.5\n9,7,8.25\n10,7,9.5\n");
+	s = thalweg(NULL, "init %s/odd.csv", scratch());
+	expect(s, 0);
+	has(s->out, "\nwarning      ");
+	has(s->out, "(one): every row has the same value, so the model learns nothing from it");
+	has(job_text("odd.yaml", ""), "\n# warning: ");
+	has(job_text("odd.yaml", ""), "(one): every row has the same value, so the model learns");
+	o = object_of(thalweg(NULL, "init %s/odd.csv --force --json -q", scratch()));
+	warnings = json_object_get(json_object_get(o, "data"), "warnings");
+	assert_int_equal(json_array_size(warnings), 1);
+	json_decref(o);
+}
+
 static size_t files_here(void)
 {
 	DIR *d = opendir(scratch());
@@ -257,6 +277,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_straight_does_not),
 		cmocka_unit_test(who_is_in_a_hurry_gets_the_usual_model),
 		cmocka_unit_test(some_tables_are_not_tried),
+		cmocka_unit_test(warnings_are_said_and_written),
 		cmocka_unit_test(an_interruption_leaves_nothing),
 	};
 

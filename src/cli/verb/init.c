@@ -10,21 +10,22 @@ struct init_flags {
 	bool force, quick, json;
 };
 
-static void print_notes(const json_t *o)
+static void print_all(const json_t *o, const char *name, const char *label)
 {
-	const json_t *note;
+	const json_t *sentence;
 	size_t k;
 
-	json_array_foreach(json_object_get(o, "notes"), k, note)
-		printf("%-12s %s\n", "note", json_string_value(note));
+	json_array_foreach(json_object_get(o, name), k, sentence)
+		printf("%-12s %s\n", label, json_string_value(sentence));
 }
 
 static void print_init(const json_t *o)
 {
 	const char *to = json_string_value(json_object_get(o, "to"));
 
-	print_notes(json_object_get(o, "data"));
-	print_notes(json_object_get(o, "trial"));
+	print_all(json_object_get(o, "data"), "notes", "note");
+	print_all(json_object_get(o, "data"), "warnings", "warning");
+	print_all(json_object_get(o, "trial"), "notes", "note");
 	printf("%-12s %s; train it with: thalweg train %s\n", "job", to, to);
 }
 
