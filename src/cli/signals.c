@@ -13,10 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A signal handler has no argument: these two are the process's, as signals are. */
+/* A signal handler has no argument: these are the process's, as signals are. */
 static _Atomic int signals;
 static _Atomic int limit;
 static _Atomic bool hurry;
+static const char *_Atomic early = "thalweg: interrupted before it had begun\n";
 
 static void received(int number)
 {
@@ -38,7 +39,12 @@ static _Noreturn void stop(const char *said)
 void tw_signals_stop(int number)
 {
 	(void)number;
-	stop("thalweg: interrupted before it had begun\n");
+	stop(atomic_load(&early));
+}
+
+void tw_signals_say(const char *sentence)
+{
+	atomic_store(&early, sentence);
 }
 
 static void late(int number)

@@ -11,6 +11,8 @@
  * the functions below counts them a signal ends the process with TW_EXIT_INTERRUPTED and a
  * sentence.  Off, for a verb that never counts them: signals do what they do to any program. */
 void tw_signals_early(bool on);
+/* What that sentence is from now on: "thalweg: ...\n", which stays. */
+void tw_signals_say(const char *sentence);
 /* The handler that it sets; also that of a process which another one has just started. */
 void tw_signals_stop(int number);
 /* Count SIGINT, SIGTERM and SIGHUP from now on.  SIGHUP stays ignored where it was (nohup), and is

@@ -266,7 +266,7 @@ static void an_interruption_leaves_nothing(void **state)
 	s = thalweg_finish(child);
 	expect(s, 75);
 	assert_string_equal(s->out, "");
-	has(s->err, "interrupted");
+	assert_string_equal(s->err, "thalweg: interrupted before the job was written\n");
 	assert_int_equal(files_here(), before);
 }
 

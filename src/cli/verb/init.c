@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* init.c - thalweg init: a job for a table. */
 #include "cli/query_output.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 
 #include <stdio.h>
@@ -50,7 +51,9 @@ static int init(const struct tw_call *call)
 	struct tw_error why = { .status = TW_OK };
 	json_t *o = NULL;
 
+	tw_signals_say("thalweg: interrupted before the job was written\n");
 	st = tw_query_init(&request, &o, &why);
+	tw_signals_early(false); /* nothing is left to do that could be lost */
 	tw_terminal_clear(call->terminal);
 	if (st != TW_OK)
 		return tw_query_failed(call, &why);
