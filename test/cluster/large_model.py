@@ -60,7 +60,7 @@ def refuses(_):
              "needs at least 1.1 GiB" in done.stderr, done.stderr)
         need(not os.path.exists(there), "a run that was refused left a directory")
         done = run("train", EXAMPLE, "--processes", "--run", there, *small, code=2,
-                   limit=LIMIT // 3)
+                   limit=LIMIT // 4)
         need("use more stages" in done.stderr and not os.path.exists(there), done.stderr)
     return "one sentence"
 
