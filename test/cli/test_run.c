@@ -791,7 +791,7 @@ static void an_interrupted_run_goes_on(void **state)
 	const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 
 	for (size_t i = 0; i < 3; i++) {
-		char command[400], log[60];
+		char command[400], first[60];
 		const struct said *s;
 		double steps;
 		pid_t child;
@@ -799,13 +799,13 @@ static void an_interrupted_run_goes_on(void **state)
 
 		snprintf(command, sizeof command,
 			 "train %s --run %s/stopped-%zu --json --set train.epochs=1e9 "
-			 "--set train.time=1500ms",
+			 "--set train.time=1500ms --set checkpoint.every=300ms "
+			 "--set checkpoint.keep=9",
 			 file, scratch(), i);
 		child = thalweg_start("%s", command);
-		snprintf(log, sizeof log, "stopped-%zu/log.jsonl", i);
-		for (int k = 0; k < 500 && !exists(log); k++)
+		snprintf(first, sizeof first, "stopped-%zu/ckpt-1", i);
+		for (int k = 0; k < 3000 && !exists(first); k++)
 			usleep(10000);
-		usleep(200000);
 		kill(child, signals[i]);
 		if (signals[i] == SIGHUP) { /* a terminal that closes may send it twice */
 			usleep(2000);
