@@ -140,46 +140,92 @@ static void add_noise(const struct tw_rng *rng, uint64_t position, float deviati
 	}
 }
 
-void tw_data_answers(const struct tw_data *d, const struct tw_batch *b, uint32_t *label,
-		     float *target)
+/* Samples that are asked for together. */
+#define AT_ONCE 32u
+
+static enum tw_status ask(const struct tw_data *d, const struct tw_batch *b, uint32_t from,
+			  struct tw_sample *out, uint32_t *n)
+{
+	struct tw_error quiet = { 0 };
+
+	*n = b->count - from < AT_ONCE ? b->count - from : AT_ONCE;
+	return tw_samples_fill(d, b->set, b->index + from, *n, NULL, out, &quiet);
+}
+
+static void answer(const struct tw_data *d, const struct tw_sample *s, uint32_t n, uint32_t *label,
+		   float *target)
 {
 	const size_t labels = tw_data_labels(d);
 
-	if (d->targets)
-		for (uint32_t k = 0; k < b->count; k++)
-			memcpy(target + (size_t)k * d->targets,
-			       b->set->target + b->index[k] * d->targets,
+	for (uint32_t k = 0; k < n; k++)
+		if (d->targets)
+			memcpy(target + (size_t)k * d->targets, s[k].target,
 			       d->targets * sizeof *target);
-	else
-		for (uint32_t k = 0; k < b->count; k++)
-			memcpy(label + k * labels, b->set->label + b->index[k] * labels,
-			       labels * sizeof *label);
+		else
+			memcpy(label + k * labels, s[k].label, labels * sizeof *label);
 }
 
-void tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
-		  const struct tw_data_options *augment, uint64_t seed, float *x, uint32_t *label,
-		  float *target)
+enum tw_status tw_data_answers(const struct tw_data *d, const struct tw_batch *b, uint32_t *label,
+			       float *target)
 {
-	const size_t width = d->features * (d->kind == TW_VALUE_U8 ? 1 : sizeof(float));
-	const bool moves = augment && (augment->shift || augment->flip);
-	const bool shakes = augment && augment->noise > 0;
-	struct tw_rng rng = { { 0, 0 } };
+	struct tw_sample s[AT_ONCE];
+	uint32_t n;
 
-	if (moves || shakes)
-		rng = tw_rng_make(seed, TW_RNG_AUGMENT);
-	for (uint32_t k = 0; k < b->count; k++) {
-		const void *sample = (const uint8_t *)b->set->value + b->index[k] * width;
-		float *to = x + (size_t)k * d->features;
+	for (uint32_t k = 0; k < b->count; k += n) {
+		const enum tw_status st = ask(d, b, k, s, &n);
 
-		if (moves) {
-			const struct motion m = draw_motion(augment, &rng, b->position + k);
-
-			move_image(d, sample, &m, to);
-		} else {
-			copy(d, sample, 0, 0, d->features, to);
-		}
-		if (shakes)
-			add_noise(&rng, b->position + k, (float)augment->noise, to, d->features);
+		if (st != TW_OK)
+			return st;
+		answer(d, s, n, d->targets ? NULL : label + k * tw_data_labels(d),
+		       d->targets ? target + (size_t)k * d->targets : NULL);
 	}
-	tw_data_answers(d, b, label, target);
+	return TW_OK;
+}
+
+/* How samples are augmented; `how` NULL: not at all. */
+struct change {
+	const struct tw_data_options *how;
+	struct tw_rng rng;
+	bool moves, shakes;
+};
+
+static void make(const struct tw_data *d, const struct change *c, const struct tw_sample *s,
+		 uint64_t position, float *x)
+{
+	if (c->moves) {
+		const struct motion m = draw_motion(c->how, &c->rng, position);
+
+		move_image(d, s->value, &m, x);
+	} else {
+		copy(d, s->value, 0, 0, d->features, x);
+	}
+	if (c->shakes)
+		add_noise(&c->rng, position, (float)c->how->noise, x, d->features);
+}
+
+enum tw_status tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
+			    const struct tw_data_options *augment, uint64_t seed, float *x,
+			    uint32_t *label, float *target)
+{
+	struct change c = {
+		.how = augment,
+		.moves = augment && (augment->shift || augment->flip),
+		.shakes = augment && augment->noise > 0,
+	};
+	struct tw_sample s[AT_ONCE];
+	uint32_t n;
+
+	if (c.moves || c.shakes)
+		c.rng = tw_rng_make(seed, TW_RNG_AUGMENT);
+	for (uint32_t k = 0; k < b->count; k += n) {
+		const enum tw_status st = ask(d, b, k, s, &n);
+
+		if (st != TW_OK)
+			return st;
+		for (uint32_t i = 0; i < n; i++)
+			make(d, &c, &s[i], b->position + k + i, x + (size_t)(k + i) * d->features);
+		answer(d, s, n, d->targets ? NULL : label + k * tw_data_labels(d),
+		       d->targets ? target + (size_t)k * d->targets : NULL);
+	}
+	return TW_OK;
 }

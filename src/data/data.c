@@ -3,6 +3,7 @@
 #include "data/data.h"
 #include "data/data_memory.h"
 #include "data/names_pack.h"
+#include "data/chosen.h"
 #include "data/split.h"
 
 #include <inttypes.h>
@@ -118,20 +119,42 @@ enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 
 #define TOKENS 512u /* as set_file.h has it */
 
-static void mark(struct tw_sha_run *h, const struct tw_data *d, const struct tw_samples *s)
+/* A walk that marks one part of each sample. */
+struct marking {
+	struct tw_sha_run *run;
+	size_t bytes;
+	bool answers;
+};
+
+static enum tw_status mark_sample(void *arg, uint64_t i, const struct tw_sample *s,
+				  struct tw_error *why)
 {
-	const size_t width = d->kind == TW_VALUE_U8 ? 1 : sizeof(float);
+	const struct marking *m = arg;
+	const void *at = !m->answers ? s->value : s->target ? (const void *)s->target : s->label;
+
+	(void)i;
+	(void)why;
+	tw_sha_update(m->run, at, m->bytes);
+	return TW_OK;
+}
+
+static enum tw_status mark(struct tw_sha_run *h, const struct tw_data *d,
+			   const struct tw_samples *s, struct tw_error *why)
+{
+	struct marking m = { h, tw_samples_width(d), false };
+	enum tw_status st;
 
 	tw_sha_update(h, &s->count, sizeof s->count);
 	if (s->count == 0)
-		return;
-	tw_sha_update(h, s->value, s->count * d->features * width);
-	if (d->targets)
-		tw_sha_update(h, s->target, s->count * d->targets * sizeof(float));
-	else
-		tw_sha_update(h, s->label, s->count * tw_data_labels(d) * sizeof *s->label);
+		return TW_OK;
+	st = tw_samples_walk(d, s, 0, UINT64_MAX, mark_sample, &m, why);
+	m.bytes = tw_samples_answer(d);
+	m.answers = true;
+	if (st == TW_OK)
+		st = tw_samples_walk(d, s, 0, UINT64_MAX, mark_sample, &m, why);
 	if (s->weight)
 		tw_sha_update(h, s->weight, s->count * sizeof *s->weight);
+	return st;
 }
 
 enum tw_status tw_fingerprint(const struct tw_data *d, struct tw_sha *out)
@@ -144,15 +167,20 @@ enum tw_status tw_fingerprint(const struct tw_data *d, struct tw_sha *out)
 				   d->classes,
 				   d->targets };
 	struct tw_sha_run h;
+	struct tw_error quiet = { 0 };
+	enum tw_status st;
 
 	tw_sha_init(&h);
 	tw_sha_update(&h, facts, sizeof facts);
 	tw_sha_update(&h, &d->packed_bytes, sizeof d->packed_bytes);
 	tw_sha_update(&h, d->packed, d->packed_bytes);
-	mark(&h, d, &d->train);
-	mark(&h, d, &d->test);
-	mark(&h, d, &d->validation);
-	return tw_sha_final(&h, out);
+	st = mark(&h, d, &d->train, &quiet);
+	if (st == TW_OK)
+		st = mark(&h, d, &d->test, &quiet);
+	if (st == TW_OK)
+		st = mark(&h, d, &d->validation, &quiet);
+	/* its memory is let go here */
+	return tw_sha_final(&h, out) == TW_OK ? st : TW_NO_MEMORY;
 }
 
 /* A text that is not drawn from at random surprises those who know shares. */
@@ -171,6 +199,16 @@ static void say_parts(const struct tw_data *d, struct tw_warnings *notes)
 			"the text is divided into parts that lie together: the first %" PRIu64
 			" samples of %zu tokens train%s%s",
 			d->train.count, d->features, checks, last);
+}
+
+/* What is trained on is in memory, or else lent by who has it. */
+static enum tw_status hold_all(struct tw_data *d, struct tw_error *why)
+{
+	enum tw_status st = tw_hold(d, &d->train, why);
+
+	if (st == TW_OK)
+		st = tw_hold(d, &d->test, why);
+	return st == TW_OK ? tw_hold(d, &d->validation, why) : st;
 }
 
 enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
@@ -203,6 +241,8 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 		st = tw_split(d, o, source->splits, seed, why);
 	if (st == TW_OK && tw_split_in_parts(d))
 		say_parts(d, own.notes);
+	if (st == TW_OK)
+		st = hold_all(d, why);
 	if (st == TW_OK && d->columns)
 		st = tw_columns_fit(d, own.notes, why);
 	if (st == TW_OK)

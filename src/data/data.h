@@ -61,8 +61,9 @@ enum tw_status tw_data_weigh(struct tw_data *d, enum tw_class_weights how,
  * is the one that is furthest; written only then. */
 bool tw_data_targets_are_far(const struct tw_data *d, struct tw_target_scale *out);
 
-/* Some samples of a set.  Sample k of the batch is set->...[index[k]]; `position` is the global
- * position of sample 0 (position + k is that of sample k) and is what augmentation is drawn for. */
+/* Some samples of a set.  Sample k of the batch is that at place index[k] of the set; `position`
+ * is the global position of sample 0 (position + k is that of sample k) and is what augmentation is
+ * drawn for. */
 struct tw_batch {
 	const struct tw_samples *set;
 	const uint64_t *index;
@@ -71,13 +72,14 @@ struct tw_batch {
 };
 /* Fill x[count * features] (plain: channels, height, width), label[count * tw_data_labels] or
  * target[count * targets] (whichever the data has; the other may be NULL).  `augment` NULL: none.
- * Pure; allocates nothing. */
-void tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
-		  const struct tw_data_options *augment, uint64_t seed, float *x, uint32_t *label,
-		  float *target);
+ * The samples of the set are lent (tw_samples_lend).  Pure; allocates nothing.  Fails as its supply
+ * does, and never where the set is in memory. */
+enum tw_status tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
+			    const struct tw_data_options *augment, uint64_t seed, float *x,
+			    uint32_t *label, float *target);
 /* Only the labels or targets. */
-void tw_data_answers(const struct tw_data *d, const struct tw_batch *b, uint32_t *label,
-		     float *target);
+enum tw_status tw_data_answers(const struct tw_data *d, const struct tw_batch *b, uint32_t *label,
+			       float *target);
 
 /* Batches of the training set made ahead.  What comes out is bit for bit what tw_data_fill makes:
  * the helper thread only guesses which positions will be asked for next (each asker's last step,

@@ -4,7 +4,8 @@
 
 #include <inttypes.h>
 
-#define SLOTS (sizeof((struct tw_data *)0)->memory / sizeof(void *))
+#define SLOTS    (sizeof((struct tw_data *)0)->memory / sizeof(void *))
+#define SUPPLIES (sizeof((struct tw_data *)0)->supply / sizeof(void *))
 
 enum tw_status tw_data_keep_no_memory(struct tw_error *why, const char *what, uint64_t bytes)
 {
@@ -46,8 +47,19 @@ void tw_data_keep_drop(struct tw_data *d, void *memory)
 	d->heap->put(d->heap, memory);
 }
 
+void tw_data_keep_supply(struct tw_data *d, struct tw_supply *s)
+{
+	HOLDS(1, d->supplies < SUPPLIES);
+	d->supply[d->supplies++] = s;
+}
+
 void tw_data_keep_release(struct tw_data *d)
 {
+	while (d->supplies > 0) {
+		struct tw_supply *s = d->supply[--d->supplies];
+
+		s->close(s);
+	}
 	while (d->memories > 0)
 		d->heap->put(d->heap, d->memory[--d->memories]);
 	if (d->small.heap)

@@ -15,6 +15,8 @@ void *tw_data_keep_small(struct tw_data *d, size_t bytes);
 void tw_data_keep_adopt(struct tw_data *d, void *memory);
 /* Put back one piece of d's memory; NULL is allowed. */
 void tw_data_keep_drop(struct tw_data *d, void *memory);
+/* A supply becomes d's. */
+void tw_data_keep_supply(struct tw_data *d, struct tw_supply *s);
 /* Put back everything that `d` kept. */
 void tw_data_keep_release(struct tw_data *d);
 /* Set rank, shape and features; TW_BAD_INPUT where one is 0 or their product is no size.

@@ -69,7 +69,7 @@ static struct slot *next_wanted(struct tw_prefetch *p)
 	return best;
 }
 
-static void make(struct tw_prefetch *p, struct slot *s)
+static enum tw_status make(struct tw_prefetch *p, struct slot *s)
 {
 	const struct tw_data *d = p->facts.data;
 	const struct tw_batch batch = {
@@ -81,7 +81,7 @@ static void make(struct tw_prefetch *p, struct slot *s)
 
 	for (uint32_t k = 0; k < s->count; k++)
 		p->index[k] = tw_order_sample(p->facts.order, s->from + k);
-	tw_data_fill(d, &batch, p->facts.options, p->facts.seed, s->x, s->label, s->target);
+	return tw_data_fill(d, &batch, p->facts.options, p->facts.seed, s->x, s->label, s->target);
 }
 
 static void *help(void *arg)
@@ -91,6 +91,7 @@ static void *help(void *arg)
 	pthread_mutex_lock(&p->lock);
 	while (!p->stop) {
 		struct slot *s = next_wanted(p);
+		enum tw_status st;
 
 		if (!s) {
 			pthread_cond_wait(&p->work, &p->lock);
@@ -99,9 +100,10 @@ static void *help(void *arg)
 		s->state = MAKING;
 		s->stale = false;
 		pthread_mutex_unlock(&p->lock);
-		make(p, s);
+		st = make(p, s);
 		pthread_mutex_lock(&p->lock);
-		s->state = s->stale ? FREE : READY;
+		/* who asks for what could not be made finds out why */
+		s->state = s->stale || st != TW_OK ? FREE : READY;
 		s->stale = false;
 	}
 	pthread_mutex_unlock(&p->lock);

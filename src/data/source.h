@@ -10,6 +10,8 @@
 #include "data/columns.h"
 #include "data/listener.h"
 #include "data/names.h"
+#include "data/samples.h"
+#include "data/statistics.h"
 #include "data/warn.h"
 
 #include <stdbool.h>
@@ -20,17 +22,6 @@
 
 enum tw_value { TW_VALUE_U8, TW_VALUE_F32 };
 
-/* Samples as they are kept: bytes for images, floats for tables; normalised when a batch is made.
- * A set has labels (data->classes > 0) or targets (data->targets > 0), never both. */
-struct tw_samples {
-	uint64_t count;
-	const void *value;     /* count * features of data->kind, sample after sample */
-	const uint32_t *label; /* below data->classes; tw_data_labels of each sample */
-	const float *target;   /* count * data->targets */
-	const float *weight;   /* of the training set, as a source gave them; NULL: none */
-};
-
-/* A data set in memory.  Nothing in it changes after it was opened; any thread may read. */
 /* How samples of a table are held out. */
 enum tw_hold {
 	TW_HOLD_RANDOM,
@@ -42,10 +33,14 @@ enum tw_hold {
 	TW_HOLD_PARTS,  /* the last samples are the test set, those before them validation */
 };
 
+/* A data set: bytes for images, floats for tables; normalised when a batch is made.  Nothing in it
+ * changes after it was opened; any thread may read. */
 struct tw_data {
 	struct tw_heap *heap;
 	void *memory[24]; /* what tw_data_close puts back */
 	size_t memories;
+	struct tw_supply *supply[6]; /* what it closes */
+	size_t supplies;
 	struct tw_arena small;              /* names and columns of a table; as `memory` */
 	uint32_t rank, shape[TW_DATA_RANK]; /* 1: features; 3: channels, height, width */
 	size_t features;                    /* product of the shape */
@@ -58,6 +53,7 @@ struct tw_data {
 	const uint8_t *packed; /* the names as bytes (names_pack.h) */
 	uint64_t packed_bytes;
 	struct tw_samples train, test, validation; /* count 0: there are none */
+	struct tw_statistics known;                /* of `train`, where they came with it */
 	/* What a network sees of feature i: raw * scale[i] + shift[i]; features of them each. */
 	const float *scale, *shift;
 	/* Where a network predicts scaled targets, target k is its output * target_scale[k] +

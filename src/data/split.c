@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* split.c - samples are held out by a permutation of the seed's, and the rest moves together.
+/* split.c - samples are held out by a permutation of the seed's.
  *
  * The first places of the permutation are the test set, the next the validation set, the next the
  * training set; who is left (with `samples`) is dropped.  Within each set the source's order
- * stays, and only what is held out is copied.
+ * stays.  Of samples in memory, what is held out is copied and the rest moves together; of those
+ * that a supply gives, each set is a list of positions.
  *
  * With folds the places are turned, so that those of the fold come first: every place is in one
  * fold, and what follows it is validation and training as ever.  Folds of the training set divide
  * what lies behind the test set, which is dropped. */
 #include "data/split.h"
 #include "data/data_memory.h"
+#include "data/chosen.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -100,38 +102,11 @@ static uint64_t fold_count(const struct fold *f, uint64_t n)
 	return n * (f->at + 1) / f->of - fold_start(f, n);
 }
 
-static size_t width_of(const struct tw_data *d)
-{
-	return d->features * (d->kind == TW_VALUE_U8 ? 1 : sizeof(float));
-}
-
-/* Room for n samples of a set. */
-static enum tw_status new_set(struct tw_data *d, uint64_t n, struct tw_samples *s,
-			      struct tw_error *why)
-{
-	void *value = NULL, *answer = NULL;
-	enum tw_status st;
-
-	if (n == 0)
-		return TW_OK;
-	st = tw_data_keep_room(d, n, width_of(d), &value, why);
-	if (st == TW_OK)
-		st = tw_data_keep_room(d, n,
-				       (uint64_t)(d->targets ? d->targets : tw_data_labels(d)) * 4,
-				       &answer, why);
-	s->value = value;
-	if (d->targets)
-		s->target = answer;
-	else
-		s->label = answer;
-	return st;
-}
-
 /* Sample i of `from` becomes the next of `to`; both may be the same set. */
 static void move(const struct tw_data *d, const struct tw_samples *from, uint64_t i,
 		 struct tw_samples *to)
 {
-	const size_t width = width_of(d), labels = tw_data_labels(d), k = to->count++;
+	const size_t width = tw_samples_width(d), labels = tw_data_labels(d), k = to->count++;
 	uint8_t *value = (uint8_t *)to->value; /* ours: nobody else has seen it yet */
 	float *target = (float *)to->target;
 
@@ -146,10 +121,42 @@ static void move(const struct tw_data *d, const struct tw_samples *from, uint64_
 		((float *)to->weight)[k] = from->weight[i];
 }
 
-static void deal(struct tw_data *d, const uint8_t *fate, uint64_t n)
+/* Samples whose fate it is, as a list of positions; none: there is no such set. */
+static enum tw_status choose(struct tw_data *d, const struct tw_samples *all, const uint8_t *fate,
+			     uint8_t which, struct tw_samples *out, struct tw_error *why)
+{
+	uint64_t count = 0, *position;
+	enum tw_status st;
+
+	for (uint64_t i = 0; i < all->count; i++)
+		count += fate[i] == which;
+	if (count == 0)
+		return TW_OK;
+	st = tw_chosen_new(d, all, count, out, &position, why);
+	for (uint64_t i = 0, k = 0; st == TW_OK && i < all->count; i++)
+		if (fate[i] == which)
+			position[k++] = i;
+	return st;
+}
+
+static enum tw_status deal(struct tw_data *d, const uint8_t *fate, uint64_t n,
+			   const uint64_t *count, struct tw_error *why)
 {
 	const struct tw_samples all = d->train;
+	enum tw_status st = TW_OK;
 
+	if (!all.value) {
+		st = choose(d, &all, fate, TO_TRAIN, &d->train, why);
+		if (st == TW_OK)
+			st = choose(d, &all, fate, TO_TEST, &d->test, why);
+		return st == TW_OK ? choose(d, &all, fate, TO_VALIDATION, &d->validation, why) : st;
+	}
+	if (count[TO_TEST])
+		st = tw_hold_room(d, count[TO_TEST], &d->test, why);
+	if (st == TW_OK)
+		st = tw_hold_room(d, count[TO_VALIDATION], &d->validation, why);
+	if (st != TW_OK)
+		return st;
 	d->train.count = 0;
 	for (uint64_t i = 0; i < n; i++) {
 		if (fate[i] == TO_TRAIN)
@@ -159,6 +166,7 @@ static void deal(struct tw_data *d, const uint8_t *fate, uint64_t n)
 		else if (fate[i] == TO_VALIDATION)
 			move(d, &all, i, &d->validation);
 	}
+	return TW_OK;
 }
 
 /* --- by what the rows say --------------------------------------------------------------------- */
@@ -403,12 +411,8 @@ static enum tw_status split_by(struct tw_data *d, const struct tw_data_options *
 		st = tw_fail(why, TW_BAD_INPUT,
 			     "hold.by: the column says test, and test_file gives a test set, too; "
 			     "leave one of them out");
-	if (st == TW_OK && count[TO_TEST])
-		st = new_set(d, count[TO_TEST], &d->test, why);
 	if (st == TW_OK)
-		st = new_set(d, count[TO_VALIDATION], &d->validation, why);
-	if (st == TW_OK)
-		deal(d, fate, n);
+		st = deal(d, fate, n, count, why);
 	d->heap->put(d->heap, fate);
 	return st;
 }
@@ -420,7 +424,7 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 {
 	const struct tw_rng rng = tw_rng_make(seed, TW_RNG_SPLIT);
 	const uint64_t all = d->train.count;
-	uint64_t n, tests, checks, held, kept, start;
+	uint64_t n, tests, checks, held, kept, start, count[4] = { 0 };
 	struct fold fold;
 	uint8_t *fate;
 	enum tw_status st = read_fold(d, o, splits, &fold, why);
@@ -457,11 +461,6 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 			       n - held, kept);
 	if (kept == all)
 		return TW_OK;
-	st = new_set(d, tests, &d->test, why);
-	if (st == TW_OK)
-		st = new_set(d, checks, &d->validation, why);
-	if (st != TW_OK)
-		return st;
 	fate = d->heap->get(d->heap, all);
 	if (!fate)
 		return tw_data_keep_no_memory(why, "data", all);
@@ -475,7 +474,9 @@ enum tw_status tw_split(struct tw_data *d, const struct tw_data_options *o, bool
 			  : place < held + kept ? TO_TRAIN
 						: TO_DROP;
 	}
-	deal(d, fate, all);
+	count[TO_TEST] = tests;
+	count[TO_VALIDATION] = checks;
+	st = deal(d, fate, all, count, why);
 	d->heap->put(d->heap, fate);
-	return TW_OK;
+	return st;
 }

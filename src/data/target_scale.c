@@ -8,21 +8,26 @@
 #define FAR_ABOVE 10.0 /* a root mean square, or a deviation, that calls for other rates */
 #define FAR_BELOW 0.01
 
-/* Mean and deviation of one target over the training set. */
-static struct tw_target_scale measure(const struct tw_data *d, uint32_t target)
+/* Of all targets: what is known, or else measured in memory that the caller puts back. */
+static enum tw_status find(const struct tw_data *d, const struct tw_target_facts **out,
+			   struct tw_target_facts **measured, struct tw_error *why)
 {
-	const float *at = d->train.target + target;
-	double mean = 0, square = 0;
+	enum tw_status st;
 
-	for (uint64_t i = 0; i < d->train.count; i++, at += d->targets) {
-		const double away = *at - mean;
-
-		mean += away / (double)(i + 1);
-		square += away * (*at - mean);
-	}
-	return (struct tw_target_scale){ .target = target,
-					 .mean = mean,
-					 .deviation = sqrt(square / (double)d->train.count) };
+	*measured = NULL;
+	*out = d->known.target;
+	if (*out)
+		return TW_OK;
+	*measured = d->heap->get(d->heap, d->targets * sizeof **measured);
+	if (!*measured)
+		return tw_data_keep_no_memory(why, "targets", d->targets * sizeof **measured);
+	*out = *measured;
+	st = tw_statistics_targets(d, *measured, why);
+	if (st == TW_OK)
+		return TW_OK;
+	d->heap->put(d->heap, *measured);
+	*measured = NULL;
+	return st;
 }
 
 #define LEAST_SCALE 1e-15 /* squares of scales are floats */
@@ -30,23 +35,28 @@ static struct tw_target_scale measure(const struct tw_data *d, uint32_t target)
 
 enum tw_status tw_data_scale_targets(struct tw_data *d, struct tw_error *why)
 {
+	const struct tw_target_facts *facts = NULL;
+	struct tw_target_facts *measured = NULL;
 	void *room = NULL;
 	float *scale;
-	enum tw_status st = TW_OK;
+	enum tw_status st;
 
 	if (!d->targets || !d->train.count)
 		return TW_OK;
 	st = tw_data_keep_room(d, d->targets, 2 * sizeof *scale, &room, why);
+	if (st == TW_OK)
+		st = find(d, &facts, &measured, why);
 	if (st != TW_OK)
 		return st;
 	scale = room;
 	for (uint32_t k = 0; k < d->targets; k++) {
-		const struct tw_target_scale s = measure(d, k);
-		const bool varies = s.deviation > LEAST_SCALE && s.deviation < MOST_SCALE;
+		const double deviation = facts[k].deviation;
+		const bool varies = deviation > LEAST_SCALE && deviation < MOST_SCALE;
 
-		scale[k] = varies ? (float)s.deviation : 1;
-		scale[d->targets + k] = (float)s.mean;
+		scale[k] = varies ? (float)deviation : 1;
+		scale[d->targets + k] = (float)facts[k].mean;
 	}
+	d->heap->put(d->heap, measured);
 	d->target_scale = scale;
 	d->target_shift = scale + d->targets;
 	return TW_OK;
@@ -64,15 +74,21 @@ static double distance(const struct tw_target_scale *s)
 
 bool tw_data_targets_are_far(const struct tw_data *d, struct tw_target_scale *out)
 {
+	const struct tw_target_facts *facts;
+	struct tw_target_facts *measured;
+	struct tw_error quiet = { 0 };
 	double most = 0;
 
-	for (uint32_t k = 0; d->train.target && d->train.count && k < d->targets; k++) {
-		const struct tw_target_scale s = measure(d, k);
+	if (!d->targets || !d->train.count || find(d, &facts, &measured, &quiet) != TW_OK)
+		return false;
+	for (uint32_t k = 0; k < d->targets; k++) {
+		const struct tw_target_scale s = { k, facts[k].mean, facts[k].deviation };
 
 		if (distance(&s) > most) {
 			most = distance(&s);
 			*out = s;
 		}
 	}
+	d->heap->put(d->heap, measured);
 	return most > 0;
 }

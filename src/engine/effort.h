@@ -3,10 +3,12 @@
 #ifndef TW_ENGINE_EFFORT_H
 #define TW_ENGINE_EFFORT_H
 
+#include "data/data.h"
 #include "engine/order.h"
 
-/* The mean factor of a batch (engine.h).  `label`: of the samples of the training set; NULL: they
- * have none. */
-double tw_effort_mean(const struct tw_engine *e, const uint32_t *label, const struct tw_inputs *in);
+/* The mean factor of a batch (engine.h).  `d`: what the samples are of; NULL: they have no
+ * labels. */
+double tw_effort_mean(const struct tw_engine *e, const struct tw_data *d,
+		      const struct tw_inputs *in);
 
 #endif

@@ -265,15 +265,14 @@ static void point(const struct tw_graph_cut *cut, float *base, uint32_t batch, u
 }
 
 /* What the first stage reads of a batch, and the last. */
-static void fill(struct tw_forward *f, const struct tw_samples *set, uint64_t from, uint32_t count,
-		 struct tw_program_run *r)
+static enum tw_status fill(struct tw_forward *f, const struct tw_samples *set, uint64_t from,
+			   uint32_t count, struct tw_program_run *r)
 {
 	const struct tw_forward_facts *a = &f->facts;
 	const struct tw_batch batch = { set, f->index, count, from };
 
 	for (uint32_t k = 0; k < count; k++)
 		f->index[k] = from + k;
-	tw_data_fill(a->data, &batch, NULL, 0, f->x, f->label, f->target);
 	r->x = f->x;
 	if (a->own_input)
 		r->batch.target = f->x;
@@ -281,6 +280,7 @@ static void fill(struct tw_forward *f, const struct tw_samples *set, uint64_t fr
 		r->batch.target = f->target;
 	else
 		r->batch.label = f->label;
+	return tw_data_fill(a->data, &batch, NULL, 0, f->x, f->label, f->target);
 }
 
 static void add_score(struct tw_score *to, const struct tw_score *s)
@@ -310,7 +310,9 @@ static enum tw_status some(struct tw_forward *f, uint32_t stage, const struct tw
 	if (st != TW_OK)
 		return st;
 	if (begins || ends)
-		fill(f, set, from, count, &r);
+		st = fill(f, set, from, count, &r);
+	if (st != TW_OK)
+		return st;
 	if (!begins)
 		point(&s->in, f->between[0], batch, k, (float **)r.in);
 	if (!ends)

@@ -24,24 +24,23 @@ static bool augments(const struct tw_data_options *o)
 	return o->shift > 0 || o->flip || o->noise > 0;
 }
 
-static void fill(const struct network *n, const struct tw_batch *batch,
-		 const struct tw_data_options *augment, struct bench *b, float *x)
+static enum tw_status fill(const struct network *n, const struct tw_batch *batch,
+			   const struct tw_data_options *augment, struct bench *b, float *x)
 {
-	tw_data_fill(n->facts.data, batch, augment && augments(augment) ? augment : NULL,
-		     n->facts.seed, x, b->label, b->target);
+	return tw_data_fill(n->facts.data, batch, augment && augments(augment) ? augment : NULL,
+			    n->facts.seed, x, b->label, b->target);
 }
 
 /* What is to be predicted, where the inputs of the batch were not read, or are not it. */
-static void find_wanted(const struct network *n, const struct tw_batch *batch,
-			const struct tw_data_options *augment, struct bench *b)
+static enum tw_status find_wanted(const struct network *n, const struct tw_batch *batch,
+				  const struct tw_data_options *augment, struct bench *b)
 {
 	if (n->facts.own_input) {
-		fill(n, batch, augment, b, b->clean);
 		b->wanted = b->clean;
-	} else {
-		tw_data_answers(n->facts.data, batch, b->label, b->target);
-		b->wanted = n->facts.data->targets ? b->target : NULL;
+		return fill(n, batch, augment, b, b->clean);
 	}
+	b->wanted = n->facts.data->targets ? b->target : NULL;
+	return tw_data_answers(n->facts.data, batch, b->label, b->target);
 }
 
 static void number_samples(const struct network *n, uint64_t from, uint32_t count, struct bench *b)
@@ -50,8 +49,8 @@ static void number_samples(const struct network *n, uint64_t from, uint32_t coun
 		b->index[k] = tw_order_sample(&n->e.order, from + k);
 }
 
-void tw_network_fill(const struct network *n, const struct part *p, uint64_t from, uint32_t count,
-		     bool again, struct bench *b)
+enum tw_status tw_network_fill(const struct network *n, const struct part *p, uint64_t from,
+			       uint32_t count, bool again, struct bench *b)
 {
 	const struct tw_batch batch = { &n->facts.data->train, b->index, count, from };
 	const bool begins = tw_part_begins(p), ends = tw_part_ends(n, p);
@@ -59,6 +58,7 @@ void tw_network_fill(const struct network *n, const struct part *p, uint64_t fro
 	const bool ready = begins && !again && n->prefetch &&
 			   tw_prefetch_take(n->prefetch, from, count, b->x, b->label, b->target);
 	struct tw_data_options clean = n->facts.options;
+	enum tw_status st = TW_OK;
 
 	b->weighs = ends && n->facts.data->weight;
 	if (apart || (begins && !ready) || b->weighs)
@@ -66,28 +66,31 @@ void tw_network_fill(const struct network *n, const struct part *p, uint64_t fro
 	for (uint32_t k = 0; b->weighs && k < count; k++)
 		b->weight[k] = n->facts.data->weight[b->index[k]];
 	if (begins && !ready)
-		fill(n, &batch, &n->facts.options, b, b->x);
+		st = fill(n, &batch, &n->facts.options, b, b->x);
 	b->wanted = n->facts.own_input ? b->x : n->facts.data->targets ? b->target : NULL;
 	clean.noise = 0; /* moved and mirrored as they are, by the same draws */
-	if (apart)
-		find_wanted(n, &batch, &clean, b);
+	if (st == TW_OK && apart)
+		st = find_wanted(n, &batch, &clean, b);
+	return st;
 }
 
-void tw_network_fill_test(const struct network *n, const struct part *p,
-			  const struct tw_samples *set, uint64_t from, uint32_t count,
-			  struct bench *b)
+enum tw_status tw_network_fill_test(const struct network *n, const struct part *p,
+				    const struct tw_samples *set, uint64_t from, uint32_t count,
+				    struct bench *b)
 {
 	const struct tw_batch batch = { set, b->index, count, from };
 	const bool begins = tw_part_begins(p), ends = tw_part_ends(n, p);
+	enum tw_status st = TW_OK;
 
 	b->weighs = false;
 	for (uint32_t k = 0; (begins || ends) && k < count; k++)
 		b->index[k] = from + k;
 	if (begins)
-		fill(n, &batch, NULL, b, b->x);
+		st = fill(n, &batch, NULL, b, b->x);
 	b->wanted = n->facts.own_input ? b->x : n->facts.data->targets ? b->target : NULL;
 	if (ends && !begins)
-		find_wanted(n, &batch, NULL, b);
+		st = find_wanted(n, &batch, NULL, b);
+	return st;
 }
 
 enum tw_status tw_network_execute(const struct network *n, struct made *m, struct bench *b,
@@ -154,8 +157,9 @@ enum tw_status tw_network_profile(const struct tw_engine *e, void *scratch,
 		return st;
 	tw_bench_carve(n, p, (uintptr_t)scratch, &b);
 	tw_bench_tensors(n, p, in, &b);
-	tw_network_fill(n, p, in->from, in->count, false, &b);
-	st = tw_network_execute(n, m, &b, &r);
+	st = tw_network_fill(n, p, in->from, in->count, false, &b);
+	if (st == TW_OK)
+		st = tw_network_execute(n, m, &b, &r);
 	if (st == TW_OK)
 		*score = (struct tw_score){ loss, n->judged ? correct : -1, in->count };
 	return st;
@@ -190,8 +194,9 @@ enum tw_status tw_network_score(const struct tw_engine *e, void *scratch,
 
 		if (st != TW_OK)
 			return st;
-		tw_network_fill_test(n, p, set, in->from + done, count, &b);
-		st = tw_network_execute(n, m, &b, &r);
+		st = tw_network_fill_test(n, p, set, in->from + done, count, &b);
+		if (st == TW_OK)
+			st = tw_network_execute(n, m, &b, &r);
 		if (st != TW_OK)
 			return st;
 		sum.loss += loss;
@@ -266,7 +271,7 @@ static double network_effort(const struct tw_engine *e, const struct tw_inputs *
 {
 	const struct network *n = (const struct network *)e;
 
-	return tw_effort_mean(e, n->facts.data->tokens ? NULL : n->facts.data->train.label, in);
+	return tw_effort_mean(e, n->facts.data, in);
 }
 
 static const struct tw_engine_class network_class = {

@@ -109,14 +109,14 @@ void tw_bench_tensors(const struct network *n, const struct part *p, const struc
 /* network.c */
 
 /* Samples of a training batch as far as the part reads them.  again: it has read them before. */
-void tw_network_fill(const struct network *n, const struct part *p, uint64_t from, uint32_t count,
-		     bool again, struct bench *b);
+enum tw_status tw_network_fill(const struct network *n, const struct part *p, uint64_t from,
+			       uint32_t count, bool again, struct bench *b);
 /* The set of samples that may be scored from this one on: *from becomes its place in the set. */
 const struct tw_samples *tw_network_scored(const struct network *n, uint64_t *from);
 /* The same of a set that is evaluated; `from` is a place in it. */
-void tw_network_fill_test(const struct network *n, const struct part *p,
-			  const struct tw_samples *set, uint64_t from, uint32_t count,
-			  struct bench *b);
+enum tw_status tw_network_fill_test(const struct network *n, const struct part *p,
+				    const struct tw_samples *set, uint64_t from, uint32_t count,
+				    struct bench *b);
 /* Run a program on what was filled in; r has the rest. */
 enum tw_status tw_network_execute(const struct network *n, struct made *m, struct bench *b,
 				  struct tw_program_run *r);

@@ -108,7 +108,9 @@ static enum tw_status train(const struct network *n, struct part *p, struct benc
 	st = tw_part_program(n, p, TW_PROGRAM_PASSES, in->count, &m);
 	if (st != TW_OK)
 		return st;
-	tw_network_fill(n, p, in->from, in->count, pass->kind == TW_PASS_BACKWARD, b);
+	st = tw_network_fill(n, p, in->from, in->count, pass->kind == TW_PASS_BACKWARD, b);
+	if (st != TW_OK)
+		return st;
 	bind(n, p, pass, in->count, 0, &r);
 	st = tw_network_execute(n, m, b, &r);
 	if (st == TW_OK && tw_part_ends(n, p) && pass->kind != TW_PASS_BACKWARD)
@@ -141,7 +143,9 @@ static enum tw_status evaluate(const struct network *n, struct part *p, struct b
 		st = tw_part_program(n, p, TW_PROGRAM_EVALUATE, count, &m);
 		if (st != TW_OK)
 			return st;
-		tw_network_fill_test(n, p, set, from + done, count, b);
+		st = tw_network_fill_test(n, p, set, from + done, count, b);
+		if (st != TW_OK)
+			return st;
 		bind(n, p, pass, in->count, done, &r);
 		st = tw_network_execute(n, m, b, &r);
 		sum.loss += loss;

@@ -36,10 +36,13 @@ static enum tw_status check_inputs(const struct tw_network_facts *f, enum tw_dat
 	const struct tw_samples *set = tw_data_set(d, which);
 	uint32_t label;
 
-	for (uint64_t i = 0; i < set->count; i++) {
+	for (uint64_t i = 0; set->count != TW_ENDLESS && i < set->count; i++) {
 		const struct tw_batch one = { set, &i, 1, 0 };
 
-		tw_data_fill(d, &one, NULL, 0, x, &label, x + d->features);
+		enum tw_status st = tw_data_fill(d, &one, NULL, 0, x, &label, x + d->features);
+
+		if (st != TW_OK)
+			return tw_fail(why, st, "a sample cannot be read");
 		for (size_t k = 0; k < d->features; k++)
 			if (!within(x[k]))
 				return beyond(f, which, i, x[k], why);
@@ -75,33 +78,62 @@ static enum tw_status check_own(const struct tw_network_facts *f, struct tw_erro
 	return st == TW_OK ? check_augmented(f, why) : st;
 }
 
+/* A walk over the targets of a set. */
+struct look {
+	const struct tw_network_facts *facts;
+	enum tw_data_set set;
+};
+
+static enum tw_status look_within(void *arg, uint64_t i, const struct tw_sample *s,
+				  struct tw_error *why)
+{
+	const struct look *l = arg;
+
+	for (uint32_t k = 0; k < l->facts->data->targets; k++)
+		if (!within(s->target[k]))
+			return beyond(l->facts, l->set, i, s->target[k], why);
+	return TW_OK;
+}
+
+static enum tw_status look_judged(void *arg, uint64_t i, const struct tw_sample *s,
+				  struct tw_error *why)
+{
+	const struct look *l = arg;
+
+	(void)i;
+	(void)why;
+	for (uint32_t k = 0; k < l->facts->data->targets; k++)
+		if (s->target[k] != 0 && s->target[k] != 1)
+			return TW_BAD_INPUT;
+	return TW_OK;
+}
+
+static enum tw_status look(const struct tw_network_facts *f, tw_samples_visit visit,
+			   struct tw_error *why)
+{
+	enum tw_status st = TW_OK;
+
+	for (size_t k = 0; st == TW_OK && f->data->targets && k < SETS; k++) {
+		const struct tw_samples *set = tw_data_set(f->data, (enum tw_data_set)k);
+		struct look l = { f, (enum tw_data_set)k };
+
+		st = set->count == TW_ENDLESS
+			     ? TW_OK
+			     : tw_samples_walk(f->data, set, 0, UINT64_MAX, visit, &l, why);
+	}
+	return st;
+}
+
 enum tw_status tw_targets_check(const struct tw_network_facts *f, struct tw_error *why)
 {
 	if (!(tw_graph_loss(f->graph)->takes & TW_LOSS_UNIT))
 		return TW_OK;
-	if (f->own_input)
-		return check_own(f, why);
-	for (size_t k = 0; f->data->targets && k < SETS; k++) {
-		const struct tw_samples *set = tw_data_set(f->data, (enum tw_data_set)k);
-
-		for (uint64_t i = 0; i < set->count * f->data->targets; i++)
-			if (!within(set->target[i]))
-				return beyond(f, (enum tw_data_set)k, i / f->data->targets,
-					      set->target[i], why);
-	}
-	return TW_OK;
+	return f->own_input ? check_own(f, why) : look(f, look_within, why);
 }
 
 bool tw_targets_judged(const struct tw_network_facts *f)
 {
-	if (f->own_input)
-		return false;
-	for (size_t k = 0; f->data->targets && k < SETS; k++) {
-		const struct tw_samples *set = tw_data_set(f->data, (enum tw_data_set)k);
+	struct tw_error quiet = { 0 };
 
-		for (uint64_t i = 0; i < set->count * f->data->targets; i++)
-			if (set->target[i] != 0 && set->target[i] != 1)
-				return false;
-	}
-	return true;
+	return !f->own_input && look(f, look_judged, &quiet) == TW_OK;
 }

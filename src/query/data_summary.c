@@ -136,26 +136,37 @@ enum tw_status tw_query_data(const struct tw_job *job, json_t **out, struct tw_e
 
 /* --- images --- */
 
-static double pixel(const struct tw_data *d, uint64_t sample, size_t at)
+static double pixel(const struct tw_data *d, const struct tw_sample *sample, size_t at)
 {
 	const size_t plane = (size_t)d->shape[1] * d->shape[2];
 	double sum = 0;
 
 	for (uint32_t c = 0; c < d->shape[0]; c++) {
-		const size_t k = sample * d->features + c * plane + at;
+		const size_t k = c * plane + at;
 
-		sum += d->kind == TW_VALUE_U8 ? (double)((const uint8_t *)d->train.value)[k]
-					      : (double)((const float *)d->train.value)[k];
+		sum += d->kind == TW_VALUE_U8 ? (double)((const uint8_t *)sample->value)[k]
+					      : (double)((const float *)sample->value)[k];
 	}
 	return sum / d->shape[0];
 }
 
-static json_t *image(const struct tw_data *d, uint64_t sample)
+/* What a list of images is made of. */
+struct gallery {
+	const struct tw_data *d;
+	json_t *list;
+};
+
+static enum tw_status add_image(void *arg, uint64_t i, const struct tw_sample *sample,
+				struct tw_error *why)
 {
+	const struct gallery *g = arg;
+	const struct tw_data *d = g->d;
 	const size_t n = (size_t)d->shape[1] * d->shape[2];
 	double low = pixel(d, sample, 0), high = low;
 	json_t *row = json_object(), *list = json_array();
 
+	(void)i;
+	(void)why;
 	for (size_t k = 1; k < n; k++) {
 		const double v = pixel(d, sample, k);
 
@@ -166,10 +177,11 @@ static json_t *image(const struct tw_data *d, uint64_t sample)
 		json_array_append_new(
 			list,
 			json_real(high > low ? (pixel(d, sample, k) - low) / (high - low) : 0.0));
-	if (d->train.label)
-		tw_json_set(row, "label", tw_json_count(d->train.label[sample]));
+	if (sample->label)
+		tw_json_set(row, "label", tw_json_count(*sample->label));
 	tw_json_set(row, "image", list);
-	return row;
+	json_array_append_new(g->list, row);
+	return TW_OK;
 }
 
 enum tw_status tw_query_images(const struct tw_job *job, uint32_t count, json_t **out,
@@ -177,7 +189,7 @@ enum tw_status tw_query_images(const struct tw_job *job, uint32_t count, json_t 
 {
 	struct tw_data *d = NULL;
 	enum tw_status st = open_data(job, &d, why);
-	json_t *list;
+	struct gallery g = { d, NULL };
 
 	if (st != TW_OK)
 		return st;
@@ -188,11 +200,15 @@ enum tw_status tw_query_images(const struct tw_job *job, uint32_t count, json_t 
 			       "images",
 			       job->file);
 	}
-	list = json_array();
-	for (uint64_t k = 0; k < count && k < d->train.count; k++)
-		json_array_append_new(list, image(d, k));
+	g.list = json_array();
+	st = tw_samples_walk(d, &d->train, 0, count, add_image, &g, why);
 	*out = json_pack("{s:I, s:I, s:o}", "height", (json_int_t)d->shape[1], "width",
-			 (json_int_t)d->shape[2], "samples", list);
+			 (json_int_t)d->shape[2], "samples", g.list);
 	tw_data_close(d);
+	if (st != TW_OK) {
+		json_decref(*out);
+		*out = NULL;
+		return st;
+	}
 	return *out ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for images");
 }

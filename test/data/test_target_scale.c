@@ -12,7 +12,10 @@
 static bool far(float mean, float deviation, struct tw_target_scale *out)
 {
 	const float target[] = { 0.5f, mean - deviation, -0.5f, mean + deviation };
-	const struct tw_data d = { .targets = 2, .train = { .count = 2, .target = target } };
+	const struct tw_data d = { .heap = &tw_heap_system,
+				   .features = 2,
+				   .targets = 2,
+				   .train = { .count = 2, .value = target, .target = target } };
 
 	return tw_data_targets_are_far(&d, out);
 }

@@ -26,26 +26,60 @@ static const struct tw_option rows[] = {
 /* Training and test samples are drawn at counters that are this far apart. */
 #define SET_STEP (UINT64_C(1) << 40)
 
+/* One set. */
+struct drawn {
+	struct tw_supply supply; /* must stay first */
+	struct tw_heap *heap;
+	struct options options;
+	struct tw_rng rng;
+	uint64_t set;
+	uint32_t count;
+};
+
 /* As many of each digit as can be, in random order. */
+static enum tw_status draw(struct tw_supply *s, const uint64_t *position, uint32_t n, void *room,
+			   struct tw_sample *out, struct tw_error *why)
+{
+	const struct drawn *w = (const struct drawn *)s;
+	uint8_t *value = room;
+	uint32_t *label = (uint32_t *)(value + (size_t)n * TW_STROKES_AREA);
+
+	(void)why;
+	for (uint32_t k = 0; k < n; k++, value += TW_STROKES_AREA, label++) {
+		const uint64_t i = position[k];
+
+		*label = (uint32_t)(tw_rng_permute(&w->rng, w->set, w->count, i) % 10);
+		tw_strokes_draw(&w->rng, w->set * SET_STEP + i, *label, w->options.distort,
+				w->options.speckle, value);
+		out[k] = (struct tw_sample){ .value = value, .label = label };
+	}
+	return TW_OK;
+}
+
+static void let_go(struct tw_supply *s)
+{
+	struct drawn *w = (struct drawn *)s;
+
+	w->heap->put(w->heap, w);
+}
+
 static enum tw_status draw_set(const struct options *o, uint64_t set, uint32_t count,
 			       struct tw_data *d, struct tw_samples *s, struct tw_error *why)
 {
-	const struct tw_rng rng = tw_rng_make(o->seed, TW_RNG_PROBLEM);
-	void *value = NULL, *room = NULL;
-	enum tw_status st = tw_data_keep_room(d, count, TW_STROKES_AREA, &value, why);
-	uint32_t *label;
+	struct drawn *w = tw_heap_zeros(d->heap, sizeof *w);
 
-	if (st == TW_OK)
-		st = tw_data_keep_room(d, count, sizeof *label, &room, why);
-	if (st != TW_OK)
-		return st;
-	label = room;
-	for (uint64_t i = 0; i < count; i++) {
-		label[i] = (uint32_t)(tw_rng_permute(&rng, set, count, i) % 10);
-		tw_strokes_draw(&rng, set * SET_STEP + i, label[i], o->distort, o->speckle,
-				(uint8_t *)value + i * TW_STROKES_AREA);
-	}
-	*s = (struct tw_samples){ .count = count, .value = value, .label = label };
+	if (!w)
+		return tw_data_keep_no_memory(why, "digits", sizeof *w);
+	*w = (struct drawn){
+		.supply = { .fill = draw, .close = let_go },
+		.heap = d->heap,
+		.options = *o,
+		.rng = tw_rng_make(o->seed, TW_RNG_PROBLEM),
+		.set = set,
+		.count = count,
+	};
+	tw_data_keep_supply(d, &w->supply);
+	*s = (struct tw_samples){ .count = count, .supply = &w->supply };
 	return TW_OK;
 }
 
