@@ -125,8 +125,8 @@ static enum tw_status predict(const struct tw_plan *p, const json_t *result, dou
 		times[s].deed[TW_UPDATE] = of_cell(result, s, "update_seconds");
 		busy += STEPS * (times[s].deed[TW_FORWARD] + times[s].deed[TW_BACKWARD]);
 	}
-	st = tw_pipeline_play(&(struct tw_pipe_lists){ list, count, STAGES, STAGES, STEPS }, times,
-			      done, cell, NULL, &played, NULL, NULL);
+	st = tw_pipeline_play(&(struct tw_pipe_lists){ list, count, STAGES, STAGES, STEPS, NULL },
+			      times, done, cell, NULL, &played, NULL, NULL);
 	*bubble = 1 - busy / (STAGES * played.makespan);
 	return st;
 }

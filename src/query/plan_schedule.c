@@ -31,6 +31,8 @@ struct stage_play {
 	struct tw_pipe_cell *cell;
 	double *done;
 	uint32_t *owner, *depth; /* by stage */
+	struct tw_pipe_machines machines;
+	double *pairs; /* what `machines` points to */
 	struct tw_pipe_played played;
 	const char *how; /* where times come from */
 };
@@ -71,7 +73,7 @@ static bool make_room(struct stage_play *y, uint32_t cells, uint32_t stages, uin
 	y->owner = calloc(stages, sizeof *y->owner);
 	y->depth = calloc(stages, sizeof *y->depth);
 	y->done = calloc(TW_DEEDS * (size_t)stages, micros * sizeof *y->done);
-	y->lists = (struct tw_pipe_lists){ y->move, y->count, cells, stages, micros };
+	y->lists = (struct tw_pipe_lists){ y->move, y->count, cells, stages, micros, NULL };
 	return y->own && y->move && y->count && y->when && y->cell && y->times && y->owner &&
 	       y->depth && y->done;
 }
@@ -84,8 +86,8 @@ static void release(struct stage_play *y)
 		if (y->when)
 			free(y->when[c]);
 	}
-	void *const plain[] = { y->own,  y->move,  y->count, y->when, y->cell,
-				y->done, y->times, y->owner, y->depth };
+	void *const plain[] = { y->own,   y->move,  y->count, y->when,  y->cell,       y->done,
+				y->times, y->owner, y->depth, y->pairs, y->machines.by };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		free(plain[k]);
 	tw_schedule_release(&y->file);
@@ -192,6 +194,49 @@ static enum tw_status step_time(const struct tw_job *job, const struct tw_schedu
 	return TW_OK;
 }
 
+/* What unequal machines and the links between them do to times. */
+static enum tw_status price_machines(struct stage_play *y, struct tw_error *why)
+{
+	const struct tw_sim_options *sim = &y->job->sim;
+	const uint32_t n = y->lists.cells;
+	double *speed, *latency, *per_byte;
+
+	if (!sim->machines.count)
+		return TW_OK;
+	if (sim->machines.count != n)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "--read-csv: the file has %u rows, and sim.nodes %u nodes; leave "
+			       "these out with --set sim.nodes=[]",
+			       n, sim->machines.count);
+	y->pairs = calloc((2 + 2 * (size_t)n) * n, sizeof *y->pairs);
+	y->machines.by = calloc(y->lists.stages * y->lists.micros, sizeof *y->machines.by);
+	if (!y->pairs || !y->machines.by)
+		return no_memory(why);
+	speed = y->pairs;
+	latency = speed + n;
+	per_byte = latency + (size_t)n * n;
+	for (uint32_t a = 0; a < n; a++) {
+		const struct tw_machine *m = &sim->machines.at[a];
+
+		speed[a] = m->speed;
+		for (uint32_t b = 0; b < n; b++) {
+			const struct tw_machine *to = &sim->machines.at[b];
+
+			latency[a * n + b] = (double)tw_sim_latency(sim, m, to) * 1e-9;
+			per_byte[a * n + b] = tw_sim_per_byte(sim, m, to);
+		}
+	}
+	for (uint32_t s = 0; s < y->lists.stages; s++)
+		y->times[s].forward_link = y->times[s].backward_link = 0;
+	y->machines.speed = speed;
+	y->machines.latency = latency;
+	y->machines.per_byte = per_byte;
+	/* updates take no time here */
+	y->machines.push = y->machines.answer = per_byte + (size_t)n * n;
+	y->lists.machines = &y->machines;
+	return TW_OK;
+}
+
 static enum tw_status price(struct stage_play *y, const struct tw_schedule_request *r,
 			    struct tw_error *why)
 {
@@ -217,8 +262,10 @@ static enum tw_status price(struct stage_play *y, const struct tw_schedule_reque
 		at->forward_link = (double)sim->latency * 1e-9 + (double)t->send_bytes * per_byte;
 		at->backward_link =
 			(double)sim->latency * 1e-9 + (double)t->return_bytes * per_byte;
+		at->forward_bytes = (double)t->send_bytes;
+		at->backward_bytes = (double)t->return_bytes;
 	}
-	return st;
+	return st == TW_OK ? price_machines(y, why) : st;
 }
 
 static enum tw_status play(struct stage_play *y, struct tw_error *why)

@@ -353,6 +353,11 @@ static enum tw_status open_job(struct again *a, struct tw_job **job, const char 
 
 	if (st == TW_OK)
 		st = read_job(a, job, why);
+	if (st == TW_OK && (*job)->sim.machines.count)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: sim.nodes: predictions of strategies are for equal nodes; "
+			       "leave them out with --set sim.nodes=[]",
+			       (*job)->file);
 	if (st == TW_OK && (*job)->faults)
 		st = tw_fail(why, TW_BAD_INPUT,
 			     "%s: sim.faults: predictions know no faults; leave them out with "

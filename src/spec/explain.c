@@ -52,29 +52,48 @@ static bool put(struct tw_arena *keep, struct tw_tree *root, const char *path, c
 	return node && tw_tree_put(keep, root, path, node, NULL) == TW_OK;
 }
 
+static bool append(struct tw_arena *keep, struct tw_tree *list, const char *text)
+{
+	const char *kept = tw_arena_text(keep, text);
+	struct tw_tree *entry =
+		kept ? tw_tree_new(keep, TW_TREE_TEXT, TW_FROM_FILE, "", kept) : NULL;
+
+	if (!entry)
+		return false;
+	if (list->last)
+		list->last->next = entry;
+	else
+		list->first = entry;
+	list->last = entry;
+	return true;
+}
+
 static bool put_faults(struct tw_arena *keep, struct tw_tree *root, const struct tw_job *job)
 {
 	struct tw_tree *list = tw_tree_new(keep, TW_TREE_LIST, TW_FROM_FILE, "", NULL);
+	bool good = list;
 
-	if (!list)
-		return false;
-	for (size_t k = 0; k < job->faults; k++) {
+	for (size_t k = 0; good && k < job->faults; k++) {
 		char text[200];
-		struct tw_tree *entry;
-		const char *kept;
 
 		tw_fault_text(job, &job->fault[k], text, sizeof text);
-		kept = tw_arena_text(keep, text);
-		entry = kept ? tw_tree_new(keep, TW_TREE_TEXT, TW_FROM_FILE, "", kept) : NULL;
-		if (!entry)
-			return false;
-		if (list->last)
-			list->last->next = entry;
-		else
-			list->first = entry;
-		list->last = entry;
+		good = append(keep, list, text);
 	}
-	return tw_tree_put(keep, root, "sim.faults", list, NULL) == TW_OK;
+	return good && tw_tree_put(keep, root, "sim.faults", list, NULL) == TW_OK;
+}
+
+static bool put_nodes(struct tw_arena *keep, struct tw_tree *root, const struct tw_job *job)
+{
+	struct tw_tree *list = tw_tree_new(keep, TW_TREE_LIST, TW_FROM_FILE, "", NULL);
+	bool good = list;
+
+	for (uint32_t k = 0; good && k < job->sim.machines.count;) {
+		char text[TW_MACHINE_TEXT];
+
+		k = tw_machines_text(&job->sim.machines, k, text, sizeof text);
+		good = append(keep, list, text);
+	}
+	return good && tw_tree_put(keep, root, "sim.nodes", list, NULL) == TW_OK;
 }
 
 static bool put_layers(struct tw_arena *keep, struct tw_tree *root, const struct tw_job *job)
@@ -113,6 +132,8 @@ static bool write_job(const struct tw_job *job, FILE *out, bool lasting)
 		good = put_layers(&keep, root, job);
 	if (good && job->faults && job->world == TW_WORLD_SIM)
 		good = put_faults(&keep, root, job);
+	if (good && job->sim.machines.count && job->world == TW_WORLD_SIM)
+		good = put_nodes(&keep, root, job);
 	if (good)
 		print_tree(out, root, 0);
 	tw_arena_release(&keep);

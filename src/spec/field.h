@@ -83,6 +83,13 @@ enum tw_status tw_job_warn(struct tw_job *job, const char *format, ...)
 /* The steps of reading, in order, after the rows have their values (read.c). */
 enum tw_status tw_job_read_faults(struct tw_job *job, const struct tw_tree *list,
 				  struct tw_error *why);
+/* sim.nodes, into job->sim.machines (sim_nodes.c). */
+enum tw_status tw_job_read_nodes(struct tw_job *job, const struct tw_tree *list,
+				 struct tw_error *why);
+/* Machine `first` and those like it that follow, as one entry of sim.nodes: {speed: 1, ...}.
+ * Returns the machine behind them. */
+#define TW_MACHINE_TEXT 320
+uint32_t tw_machines_text(const struct tw_machines *m, uint32_t first, char *out, size_t room);
 /* One fault as it is written in a job file, {crash: worker 3, at: 5s}. */
 void tw_fault_text(const struct tw_job *job, const struct tw_fault *fault, char *out, size_t room);
 enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why); /* plan.c */

@@ -371,6 +371,10 @@ static size_t topic_other(FILE *out, const char *word, size_t found)
 		{ "residual",
 		  "residual - a layer: adds the output of its layers to its input\n  in a job  "
 		  "model: {layers: [residual: [conv 16 3x3 pad 1, relu], linear 10]}\n" },
+		{ "sim.nodes",
+		  "sim.nodes - the machines of a simulated cluster, where they are not all alike\n"
+		  "  takes     a list of mappings; `thalweg help options` has their fields\n  in a "
+		  "job  sim: {nodes: [{speed: 1, count: 2}, {speed: 0.5, bandwidth: 1Gbit/s}]}\n" },
 		{ "sim.faults",
 		  "sim.faults - what goes wrong in a simulated cluster, and when\n  takes     a "
 		  "list of mappings; `thalweg help options` lists all kinds\n  in a job  sim: "

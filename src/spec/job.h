@@ -218,6 +218,7 @@ struct tw_job {
 	struct tw_job_compare compare;
 	struct tw_sim_options sim;
 	struct tw_job_delay delay;
+	bool planned;           /* of tw_job_text */
 	struct tw_fault *fault; /* from sim.faults; nodes by plan numbers */
 	size_t faults;
 
@@ -281,6 +282,7 @@ struct tw_job_text {
 	uint32_t ranks;
 	bool former;   /* as the job's */
 	bool compared; /* it is one of several, and what is refused points to compare.methods */
+	bool planned;  /* only looked at: sim.nodes may have other machines than it uses */
 };
 /* The file at `path` as tw_job_read; `how` has all but name, text and bytes. */
 enum tw_status tw_job_read_file(const char *path, const struct tw_job_text *how,

@@ -189,6 +189,7 @@ static enum tw_status put_flag(struct tw_reading *r, const char *set)
 static bool path_of_variable(const char *name, char *path, size_t room, struct tw_name_list *all,
 			     struct tw_arena *keep)
 {
+	static const char *const lists[] = { "sim.faults", "sim.nodes", "model.layers" };
 	char text[TW_PATH_ROOM];
 
 	for (const struct tw_section *s = tw_sections; s->name; s++) {
@@ -198,9 +199,12 @@ static bool path_of_variable(const char *name, char *path, size_t room, struct t
 			return true;
 		}
 	}
-	if (strcmp(name, "SIM_FAULTS") == 0 || strcmp(name, "MODEL_LAYERS") == 0) {
-		snprintf(path, room, "%s", *name == 'S' ? "sim.faults" : "model.layers");
-		return true;
+	for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
+		tw_hint_capitals(lists[k], text, sizeof text);
+		if (strcmp(text, name) == 0) {
+			snprintf(path, room, "%s", lists[k]);
+			return true;
+		}
 	}
 	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);) {
 		const char *kept;

@@ -199,6 +199,8 @@ static enum tw_status build(struct tw_reading *r, const struct tw_job_text *from
 	if (st == TW_OK)
 		st = tw_job_read_faults(r->job, tw_tree_at(r->root, "sim.faults"), r->why);
 	if (st == TW_OK)
+		st = tw_job_read_nodes(r->job, tw_tree_at(r->root, "sim.nodes"), r->why);
+	if (st == TW_OK)
 		st = tw_job_complete(r->job, r->why);
 	if (st == TW_OK)
 		st = tw_job_check(r->job, r->why);
@@ -228,6 +230,7 @@ static enum tw_status attempt(const struct tw_job_text *from, enum tw_world_kind
 	tw_arena_init(&job->arena, &tw_heap_system);
 	r.keep = job->facts.keep = &job->arena;
 	job->world = world;
+	job->planned = from->planned;
 	job->ranks = from->ranks;
 	job->former = from->former;
 	job->file = source.name =

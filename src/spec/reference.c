@@ -145,6 +145,30 @@ static const char faults_help[] =
 	"Without restart a crashed node does not come back. A worker that leaves is not lost: it "
 	"pushes its last contribution, tells the master and stops.";
 
+static const char nodes_help[] =
+	"sim.nodes is a list of machines where they are not all alike: [{speed: 1, memory: 8GiB, "
+	"bandwidth: 10Gbit/s, latency: 100us, group: a, count: 2}, {speed: 0.5}]. There is one for "
+	"each node that computes, worker after worker and, where a model is cut, stage after stage "
+	"and lane after lane. What an entry leaves out is speed 1, any memory, sim.bandwidth, "
+	"sim.latency and no group. Machines of a group share one link to all others "
+	"(sim.groups.bandwidth, sim.groups.latency). The master and servers have sim.bandwidth and "
+	"sim.latency.";
+
+/* A paragraph below the rows of a section. */
+static void paragraph(FILE *out, const char *text, enum tw_reference_format format)
+{
+	if (format == TW_REFERENCE_MARKDOWN) {
+		fprintf(out, "\n%s\n", text);
+	} else if (format == TW_REFERENCE_PLAIN) {
+		fprintf(out, "\n  ");
+		wrapped(out, text, 2);
+	} else {
+		fprintf(out, ".PP\n");
+		roff(out, text);
+		fprintf(out, "\n");
+	}
+}
+
 static void reference_section(FILE *out, const struct tw_section *s,
 			      enum tw_reference_format format)
 {
@@ -171,16 +195,8 @@ static void reference_section(FILE *out, const struct tw_section *s,
 			groups[format](out, &g);
 	if (strcmp(s->name, "sim") != 0)
 		return;
-	if (format == TW_REFERENCE_MARKDOWN) {
-		fprintf(out, "\n%s\n", faults_help);
-	} else if (format == TW_REFERENCE_PLAIN) {
-		fprintf(out, "\n  ");
-		wrapped(out, faults_help, 2);
-	} else {
-		fprintf(out, ".PP\n");
-		roff(out, faults_help);
-		fprintf(out, "\n");
-	}
+	paragraph(out, nodes_help, format);
+	paragraph(out, faults_help, format);
 }
 
 struct line {

@@ -107,8 +107,10 @@ static void siblings(struct tw_reading *r, const char *parent, struct tw_name_li
 		if (kept)
 			tw_names_add(out, kept);
 	}
-	if (strcmp(parent, "sim") == 0)
+	if (strcmp(parent, "sim") == 0) {
 		tw_names_add(out, "faults");
+		tw_names_add(out, "nodes");
+	}
 	if (strcmp(parent, "model") == 0)
 		tw_names_add(out, "layers");
 	if (strcmp(parent, "compare") == 0) {
@@ -243,11 +245,13 @@ static enum tw_status not_a_mapping(struct tw_reading *r, const char *path,
 	return tw_read_refuse(r, node, path, reason);
 }
 
-/* Read from the tree: see faults.c, network.c and compare_section.c. */
+/* Read from the tree: see faults.c, sim_nodes.c, network.c and compare_section.c. */
 static bool has_no_row(const char *path)
 {
-	static const char *const paths[] = { "sim.faults",   "model.layers",    "compare.vary",
-					     "compare.tune", "compare.methods", NULL };
+	static const char *const paths[] = {
+		"sim.faults",      "sim.nodes", "model.layers", "compare.vary", "compare.tune",
+		"compare.methods", NULL
+	};
 	size_t k = 0;
 
 	while (paths[k] && strcmp(paths[k], path) != 0)

@@ -164,18 +164,33 @@ struct tw_pipe_keeps tw_pipeline_keeps(const struct tw_pipeline *p, const void *
 
 /* --- pipeline_play.c ---------------------------------------------------------------------- */
 
+/* What cells compute with, and how they are linked, where they are not all alike. */
+struct tw_pipe_machines {
+	const double *speed;              /* by cell: what its moves take is divided by it */
+	const double *latency, *per_byte; /* of a message, by [from * cells + to] */
+	/* By cell: how long an UPDATE is under way to its shards, and how long its answer is.  A
+	 * group ends only when the one before is answered.  `group`: updates wait for so many
+	 * micro-batches, and the next ones do not begin before their cell has what all cells of
+	 * the stage made of these; 0: nobody waits for the others. */
+	const double *push, *answer;
+	uint64_t group;
+	uint32_t *by; /* room for stages * micros: which cell has a micro-batch */
+};
+
 /* Lists of all cells; a cell may have several stages. */
 struct tw_pipe_lists {
 	const struct tw_pipe_move *const *move; /* by cell */
 	const size_t *count;                    /* by cell */
 	uint32_t cells, stages;
-	uint64_t micros; /* of the stream: N */
+	uint64_t micros;                         /* of the stream: N */
+	const struct tw_pipe_machines *machines; /* NULL: all cells are alike */
 };
 
 /* What a stage costs, in any unit of time; what it sends takes so long after it is computed. */
 struct tw_pipe_times {
 	double deed[TW_DEEDS];
-	double forward_link, backward_link; /* to the stage after it, to the one before */
+	double forward_link, backward_link;   /* to the stage after it, to the one before ... */
+	double forward_bytes, backward_bytes; /* ... and what `machines` say of so many bytes */
 };
 
 /* When a move was made. */
@@ -187,6 +202,7 @@ struct tw_pipe_when {
 struct tw_pipe_cell {
 	size_t made;
 	double at, busy;
+	double answered; /* its last UPDATE is */
 };
 
 struct tw_pipe_played {

@@ -140,8 +140,24 @@ static double input_done(const struct play *p, uint32_t stage, uint64_t micro)
 	return isnan(whole) ? *done_at(p, TW_BACKWARD_INPUT, stage, micro) : whole;
 }
 
+/* From the cell that has a micro-batch in a stage to the cell `to`. */
+static double link(const struct play *p, uint32_t stage, uint64_t micro, uint32_t to, bool back)
+{
+	const struct tw_pipe_times *t = &p->times[stage];
+	const struct tw_pipe_machines *m = p->l->machines;
+	const double fixed = back ? t->backward_link : t->forward_link;
+	size_t pair;
+
+	if (!m)
+		return fixed;
+	pair = (size_t)m->by[stage * p->l->micros + micro] * p->l->cells + to;
+	return fixed + m->latency[pair] +
+	       m->per_byte[pair] * (back ? t->backward_bytes : t->forward_bytes);
+}
+
 /* When what the move needs is there; NAN: something is not.  *lack is what. */
-static double ready(const struct play *p, const struct tw_pipe_move *m, struct tw_pipe_move *lack)
+static double ready(const struct play *p, uint32_t cell, const struct tw_pipe_move *m,
+		    struct tw_pipe_move *lack)
 {
 	const uint32_t s = m->stage;
 	double here, there = 0;
@@ -151,14 +167,17 @@ static double ready(const struct play *p, const struct tw_pipe_move *m, struct t
 		if (s == 0)
 			return 0;
 		*lack = (struct tw_pipe_move){ TW_FORWARD, s - 1, m->micro };
-		return *done_at(p, TW_FORWARD, s - 1, m->micro) + p->times[s - 1].forward_link;
+		here = *done_at(p, TW_FORWARD, s - 1, m->micro);
+		return isnan(here) ? NAN : here + link(p, s - 1, m->micro, cell, false);
 	case TW_BACKWARD:
 	case TW_BACKWARD_INPUT:
 		here = *done_at(p, TW_FORWARD, s, m->micro);
 		*lack = (struct tw_pipe_move){ TW_FORWARD, s, m->micro };
 		if (!isnan(here) && s + 1 < p->l->stages) {
 			*lack = (struct tw_pipe_move){ TW_BACKWARD, s + 1, m->micro };
-			there = input_done(p, s + 1, m->micro) + p->times[s + 1].backward_link;
+			there = input_done(p, s + 1, m->micro);
+			if (!isnan(there))
+				there += link(p, s + 1, m->micro, cell, true);
 		}
 		return isnan(here) || isnan(there) ? NAN : fmax(here, there);
 	case TW_BACKWARD_WEIGHT:
@@ -169,26 +188,79 @@ static double ready(const struct play *p, const struct tw_pipe_move *m, struct t
 	}
 }
 
+/* When this cell has what all cells of its stage made of the group before this micro-batch. */
+static double round_closed(const struct play *p, uint32_t cell, const struct tw_pipe_move *m,
+			   struct tw_pipe_move *lack)
+{
+	const struct tw_pipe_machines *h = p->l->machines;
+	const uint64_t end = m->micro / h->group * h->group;
+	double closed = 0;
+
+	for (uint64_t k = end - h->group; k < end; k++) {
+		const double done = *done_at(p, TW_BACKWARD, m->stage, k);
+
+		if (isnan(done)) {
+			*lack = (struct tw_pipe_move){ TW_BACKWARD, m->stage, k };
+			return NAN;
+		}
+		closed = fmax(closed, done + h->push[h->by[m->stage * p->l->micros + k]]);
+	}
+	return closed + h->answer[cell];
+}
+
+/* When updates let the next move of a cell begin. */
+static double updated(const struct play *p, uint32_t c, const struct tw_pipe_cell *cell,
+		      struct tw_pipe_move *lack)
+{
+	const struct tw_pipe_machines *h = p->l->machines;
+	const struct tw_pipe_move *m = &p->l->move[c][cell->made];
+
+	if (!h)
+		return 0;
+	if (m->deed == TW_FORWARD && h->group && m->micro >= h->group && cell->made &&
+	    m[-1].deed == TW_UPDATE)
+		return round_closed(p, c, m, lack);
+	if (m->deed == TW_BACKWARD && cell->made + 1 < p->l->count[c] && m[1].deed == TW_UPDATE)
+		return cell->answered;
+	return 0;
+}
+
+static void make(const struct play *p, uint32_t c, struct tw_pipe_cell *cell, double from,
+		 struct tw_pipe_when *when)
+{
+	const struct tw_pipe_machines *h = p->l->machines;
+	const struct tw_pipe_move *m = &p->l->move[c][cell->made];
+	double takes = p->times[m->stage].deed[m->deed];
+
+	if (h)
+		takes /= h->speed[c];
+	cell->at = from + takes;
+	cell->busy += takes;
+	if (m->deed != TW_UPDATE)
+		*done_at(p, m->deed, m->stage, m->micro) = cell->at;
+	if (h && m->deed == TW_FORWARD)
+		h->by[m->stage * p->l->micros + m->micro] = c;
+	if (h && m->deed == TW_UPDATE)
+		cell->answered = cell->at + h->push[c] + h->answer[c];
+	if (when)
+		when[cell->made] = (struct tw_pipe_when){ from, cell->at };
+	cell->made++;
+}
+
 /* Make what this cell can make.  True: it made something. */
 static bool go_on(const struct play *p, uint32_t c, struct tw_pipe_cell *cell,
 		  struct tw_pipe_when *when)
 {
 	const size_t before = cell->made;
 
-	for (; cell->made < p->l->count[c]; cell->made++) {
-		const struct tw_pipe_move *m = &p->l->move[c][cell->made];
+	while (cell->made < p->l->count[c]) {
 		struct tw_pipe_move lack;
-		const double takes = p->times[m->stage].deed[m->deed], can = ready(p, m, &lack);
-		const double from = can > cell->at ? can : cell->at;
+		const double can = ready(p, c, &p->l->move[c][cell->made], &lack);
+		const double may = isnan(can) ? NAN : updated(p, c, cell, &lack);
 
-		if (isnan(can))
+		if (isnan(may))
 			break;
-		cell->at = from + takes;
-		cell->busy += takes;
-		if (m->deed != TW_UPDATE)
-			*done_at(p, m->deed, m->stage, m->micro) = cell->at;
-		if (when)
-			when[cell->made] = (struct tw_pipe_when){ from, cell->at };
+		make(p, c, cell, fmax(cell->at, fmax(can, may)), when);
 	}
 	return cell->made > before;
 }
@@ -203,7 +275,8 @@ static enum tw_status stuck(const struct play *p, const struct tw_pipe_cell *cel
 	while (cell[c].made == p->l->count[c])
 		c++;
 	m = &p->l->move[c][cell[c].made];
-	ready(p, m, &lack);
+	if (!isnan(ready(p, c, m, &lack)))
+		updated(p, c, &cell[c], &lack);
 	tw_fail(why, TW_BAD_INPUT,
 		"%u%c%llu waits for %u%c%llu, which never comes: rows wait for each other in a "
 		"circle",
@@ -228,6 +301,8 @@ enum tw_status tw_pipeline_play(const struct tw_pipe_lists *l, const struct tw_p
 	while (moved) {
 		moved = false;
 		for (uint32_t c = 0; c < l->cells; c++)
+			moved = go_on(&p, c, &cell[c], when ? when[c] : NULL) || moved;
+		for (uint32_t c = l->cells; c-- > 0;) /* gradients come from behind */
 			moved = go_on(&p, c, &cell[c], when ? when[c] : NULL) || moved;
 	}
 	*out = (struct tw_pipe_played){ 0 };

@@ -376,6 +376,8 @@ static enum tw_status nodes_fill(struct sim *s)
 		n->use.since = s->now;
 		n->worker = n->kinds & NODE_WORKER ? s->cast.workers++ : 0;
 		n->server = n->kinds & NODE_SERVER ? s->cast.servers++ : 0;
+		if (n->kinds & NODE_WORKER && n->worker < s->options->machines.count)
+			n->machine = &s->options->machines.at[n->worker];
 		if (n->kinds & (NODE_MASTER | NODE_SERVER))
 			s->cast.hub[s->cast.hubs++] = i;
 	}
@@ -423,6 +425,11 @@ static enum tw_status open_run(struct sim *s)
 	s->waits.cell = s->heap->get(s->heap, (k->seats ? k->seats : 1) * sizeof(struct cell *));
 	if (!s->cast.cell || !s->cast.node || !s->cast.hub || !s->waits.cell)
 		return tw_fail(&s->ran->error, TW_NO_MEMORY, "no memory for %u nodes", k->nodes);
+	if (o->machines.groups)
+		s->links.group =
+			tw_heap_zeros(s->heap, o->machines.groups * sizeof *s->links.group);
+	if (o->machines.groups && !s->links.group)
+		return tw_fail(&s->ran->error, TW_NO_MEMORY, "no memory for links");
 	s->cast.cells = (uint32_t)k->seats;
 	cells_fill(s);
 	if (nodes_fill(s) != TW_OK)

@@ -7,6 +7,9 @@
  *
  * A node has one device: what its actors compute runs one after the other (sim_device.c).
  *
+ * A message goes through the network card of its sender and that of its receiver and, where they
+ * are in different groups of machines, through the link of each group in between (sim_link.c).
+ *
  * Links: the master's node with every other, servers with workers, and any nodes that exchange
  * messages;
  * `up` comes only after a restart,
@@ -48,12 +51,32 @@ struct tw_fault {
 	double factor;
 };
 
+/* A machine of a cluster of unequal ones: sim.nodes has one for each node that computes, in the
+ * order of workers and of their cells. */
+struct tw_machine {
+	double speed;     /* 1: what it computes takes the times of `compute` */
+	uint64_t memory;  /* bytes; 0: any */
+	double bandwidth; /* of its network card, each direction, bits/s; 0: infinite */
+	int64_t latency;
+	uint32_t group; /* number of its group, from 1; 0: it is in none */
+};
+struct tw_machines {
+	const struct tw_machine *at;
+	uint32_t count; /* 0: all nodes are alike */
+	const char *const
+		*group; /* names; machines that have the same one share a link to others */
+	uint32_t groups;
+	double bandwidth; /* of the link of a group, each direction, bits/s; 0: infinite */
+	int64_t latency;  /* what a message from group to group takes more */
+};
+
 struct tw_sim_options {
 	/* compute: seconds per step of a worker of speed 1 */
 	uint32_t law;
 	int64_t mean, median; /* mean: all but log-normal, which takes the median */
 	double sigma, spread, shape;
 	struct tw_f64s speeds;             /* per worker, cyclic; empty: 1 */
+	struct tw_machines machines;       /* instead of `speeds` and stragglers */
 	uint32_t stragglers;               /* number of stragglers, the last workers ... */
 	double slower;                     /* ... how many times slower they are ... */
 	int64_t straggle_on, straggle_off; /* ... slow for `on`, then normal for `off`; 0: always */
@@ -83,6 +106,13 @@ struct tw_sim_options {
 };
 /* Rows with dotted names ("compute.law", "stragglers.count"): nested mappings in a job file. */
 extern const struct tw_option tw_sim_rows[];
+/* One way between two machines, in the same group or not; NULL: a node that computes nothing, which
+ * has the latency and the bandwidth of `o` and is in no group. */
+int64_t tw_sim_latency(const struct tw_sim_options *o, const struct tw_machine *a,
+		       const struct tw_machine *b);
+/* Seconds for a byte through the narrowest of cards and links between them. */
+double tw_sim_per_byte(const struct tw_sim_options *o, const struct tw_machine *a,
+		       const struct tw_machine *b);
 /* What no single row can say: TW_BAD_INPUT with the reason (Pareto without a mean, ...). */
 enum tw_status tw_sim_check(const struct tw_sim_options *options, struct tw_error *why);
 /* Rows of one entry of sim.faults, for struct tw_fault_text: parsed by job/, which knows nodes. */

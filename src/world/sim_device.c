@@ -30,7 +30,9 @@ static int64_t cost(const struct sim *s, const struct job *j)
 	double ns = tw_law_draw(o, &s->rng, j->cell->ctx.self.node,
 				c->again ? tw_sim_mix(c->in.from, c->again) : c->in.from);
 
-	if ((n->kinds & NODE_WORKER) && o->speeds.count)
+	if (n->machine)
+		ns /= n->machine->speed;
+	else if ((n->kinds & NODE_WORKER) && o->speeds.count)
 		ns /= o->speeds.at[n->worker % o->speeds.count];
 	if (straggles(s, n))
 		ns *= o->slower;

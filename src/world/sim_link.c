@@ -3,8 +3,10 @@
  *
  * A NIC serves one message at a time in each direction.  The receiving one begins with the first
  * byte that arrives (cut-through), in the order in which first bytes arrive, so an idle path costs
- * latency + bytes / bandwidth, once.  Links that were never disturbed have no state of their own:
- * 10,000 workers have as many links to each server. */
+ * latency + bytes / bandwidth, once.  What is faster than the one before it begins later, so that
+ * it ends with the last byte, and is free for others until then.  Between groups of machines the
+ * links that a group shares are two more of these (enum hop).  Links that were never disturbed have
+ * no state of their own: 10,000 workers have as many links to each server. */
 #include "world/sim_run.h"
 
 #include <math.h>
@@ -165,6 +167,7 @@ void tw_sim_links_release(struct sim *s)
 		}
 	for (uint32_t i = 0; s->cast.node && i < s->cast.nodes; i++)
 		s->heap->put(s->heap, s->cast.node[i].friend);
+	s->heap->put(s->heap, s->links.group);
 	tw_map_release(&s->links.friends);
 	tw_map_release(&s->links.pairs);
 	tw_map_release(&s->links.fifo);
@@ -204,26 +207,80 @@ static bool in_order(struct sim *s, const struct tw_msg *m, int64_t *at)
 	return true;
 }
 
-/* When the first byte arrives; the sender's NIC is taken meanwhile. */
+static int64_t takes(size_t bytes, double bandwidth)
+{
+	return bandwidth > 0.0 ? llround((double)bytes * 8e9 / bandwidth) : 0;
+}
+
+static double nic_of(const struct sim *s, const struct node *n)
+{
+	return n->machine ? n->machine->bandwidth : s->options->bandwidth;
+}
+
+static uint32_t group_of(const struct node *n)
+{
+	return n->machine ? n->machine->group : 0;
+}
+
+/* What comes behind a hop, HOP_NIC standing for that of the sender, and what it needs. */
+static void go_on(const struct sim *s, struct parcel *p, enum hop behind)
+{
+	const struct node *from = &s->cast.node[p->msg.from.node];
+	const struct node *to = &s->cast.node[p->msg.to.node];
+	const bool apart = group_of(from) != group_of(to);
+
+	p->hop = HOP_NIC;
+	if (apart && behind == HOP_NIC && group_of(from))
+		p->hop = HOP_OUT;
+	else if (apart && behind != HOP_IN && group_of(to))
+		p->hop = HOP_IN;
+	p->lasts = takes(tw_msg_bytes(&p->msg),
+			 p->hop == HOP_NIC ? nic_of(s, to) : s->options->machines.bandwidth);
+}
+
+/* A hop has it from `begin` to `end`: when does the one behind begin with it? */
+static int64_t arrival(const struct parcel *p, int64_t begin, int64_t end)
+{
+	return end - p->lasts > begin ? end - p->lasts : begin;
+}
+
+/* When what is behind the sender's NIC has the message, which is taken meanwhile. */
 static bool travel(struct sim *s, struct parcel *p, int64_t *at)
 {
 	const size_t bytes = tw_msg_bytes(&p->msg);
 	struct node *from = &s->cast.node[p->msg.from.node];
+	const struct node *to = &s->cast.node[p->msg.to.node];
+	const double nic = nic_of(s, from);
 
 	s->ran->bytes_sent += bytes;
-	*at = s->now;
-	if (s->options->bandwidth > 0.0) {
-		p->lasts = llround((double)bytes * 8e9 / s->options->bandwidth);
+	*at = p->left = s->now;
+	if (nic > 0.0) {
 		if (from->egress > *at)
 			*at = from->egress;
-		from->egress = p->left = *at + p->lasts;
+		from->egress = p->left = *at + takes(bytes, nic);
 	}
 	tw_sim_use_sent(s, p, *at);
-	*at += s->options->latency;
+	go_on(s, p, HOP_NIC);
+	*at = arrival(p, *at, p->left) + tw_sim_latency(s->options, from->machine, to->machine);
 	if (!s->links.lossy)
 		return true;
 	*at += disturb(s, p);
 	return in_order(s, &p->msg, at);
+}
+
+/* The first byte is at the link of a group. */
+static void cross_group(struct sim *s, struct parcel *p)
+{
+	const enum hop hop = p->hop;
+	const uint32_t node = hop == HOP_OUT ? p->msg.from.node : p->msg.to.node;
+	struct group_link *link = &s->links.group[group_of(&s->cast.node[node]) - 1];
+	int64_t *free = hop == HOP_OUT ? &link->out : &link->in;
+	const int64_t begin = *free > s->now ? *free : s->now;
+
+	*free = begin + p->lasts;
+	go_on(s, p, hop);
+	if (!tw_sim_push(s, arrival(p, begin, *free), &p->event))
+		tw_sim_parcel_free(s, p);
 }
 
 void tw_sim_post(struct sim *s, struct tw_msg *m)
@@ -260,6 +317,8 @@ void tw_sim_post(struct sim *s, struct tw_msg *m)
 	p->event.boot = s->cast.node[m->to.node].boot;
 	p->event.cell = to;
 	p->sent = p->left = s->now;
+	p->hop = HOP_NIC;
+	p->lasts = 0;
 	p->event.kind = EVENT_ARRIVE;
 	if (m->from.node == m->to.node) {
 		p->event.kind = EVENT_RECEIVED;
@@ -299,6 +358,10 @@ void tw_sim_arrive(struct sim *s, struct parcel *p)
 	struct pair *pair = tw_sim_pair(s, p->msg.from.node, p->msg.to.node);
 	int64_t begin = s->now;
 
+	if (p->hop != HOP_NIC) {
+		cross_group(s, p);
+		return;
+	}
 	if (!tw_sim_lives(s, p->event.cell, p->event.boot) || never_left(s, p) ||
 	    from_the_dead(s, p) || (pair && (pair->epoch != p->epoch || pair->down))) {
 		tw_sim_parcel_free(s, p);

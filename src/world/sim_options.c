@@ -63,6 +63,12 @@ const struct tw_option tw_sim_rows[] = {
 	    "random addition to the latency, uniform from 0 to this", .example = "100us"),
 	ROW(bandwidth, "bandwidth", TW_BITS, "10Gbit/s", NULL, 0, 1e18,
 	    "bandwidth of each node's network card in each direction; 0bit/s: no limit"),
+	ROW(machines.bandwidth, "groups.bandwidth", TW_BITS, "0bit/s", NULL, 0, 1e18,
+	    "bandwidth of the link that machines of a group (sim.nodes) share to all others, in "
+	    "each direction; 0bit/s: no limit",
+	    .example = "1Gbit/s"),
+	ROW(machines.latency, "groups.latency", TW_TIME, "0s", NULL, 0, YEAR,
+	    "what a message takes more from one group of machines to another", .example = "500us"),
 	ROW(loss, "loss", TW_F64, "0", NULL, 0, 0.99,
 	    "share of messages that the link loses and sends again", .example = "0.001"),
 	ROW(retransmit, "retransmit", TW_TIME, "200ms", NULL, 0, YEAR,
@@ -97,6 +103,58 @@ const struct tw_option tw_sim_rows[] = {
 	TW_OPTION_END
 };
 
+static uint32_t group_of(const struct tw_machine *m)
+{
+	return m ? m->group : 0;
+}
+
+int64_t tw_sim_latency(const struct tw_sim_options *o, const struct tw_machine *a,
+		       const struct tw_machine *b)
+{
+	const int64_t first = a ? a->latency : o->latency, second = b ? b->latency : o->latency;
+
+	return (first > second ? first : second) +
+	       (group_of(a) != group_of(b) ? o->machines.latency : 0);
+}
+
+static double per_byte(double bits)
+{
+	return bits > 0 ? 8 / bits : 0;
+}
+
+double tw_sim_per_byte(const struct tw_sim_options *o, const struct tw_machine *a,
+		       const struct tw_machine *b)
+{
+	const double first = per_byte(a ? a->bandwidth : o->bandwidth);
+	const double second = per_byte(b ? b->bandwidth : o->bandwidth);
+	const double group = group_of(a) != group_of(b) ? per_byte(o->machines.bandwidth) : 0;
+	const double slower = first > second ? first : second;
+
+	return slower > group ? slower : group;
+}
+
+/* Both say how fast nodes are. */
+static enum tw_status check_machines(const struct tw_sim_options *o, struct tw_error *why)
+{
+	if (o->machines.count && o->speeds.count)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "speeds: cannot be combined with sim.nodes, which has the speed of "
+			       "every node; leave one out");
+	if (o->machines.count && o->stragglers)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "stragglers.count: cannot be combined with sim.nodes; give slow "
+			       "nodes a lower speed there");
+	if (!o->machines.groups && o->machines.bandwidth > 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "groups.bandwidth: no node of sim.nodes has a group; give them "
+			       "group: NAME, or leave this out");
+	if (!o->machines.groups && o->machines.latency > 0)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "groups.latency: no node of sim.nodes has a group; give them group: "
+			       "NAME, or leave this out");
+	return TW_OK;
+}
+
 enum tw_status tw_sim_check(const struct tw_sim_options *o, struct tw_error *why)
 {
 	if (o->law == TW_LAW_PARETO && !(o->shape > 1.0))
@@ -114,6 +172,8 @@ enum tw_status tw_sim_check(const struct tw_sim_options *o, struct tw_error *why
 		return tw_fail(why, TW_BAD_INPUT,
 			       "compute.by_sample: cannot be combined with compute.by_label; leave "
 			       "one out");
+	if (check_machines(o, why) != TW_OK)
+		return TW_BAD_INPUT;
 	for (size_t i = 0; i < o->speeds.count; i++)
 		if (!(o->speeds.at[i] > 0.0))
 			return tw_fail(why, TW_BAD_INPUT, "speeds: each must be above 0, not %g",

@@ -46,6 +46,13 @@ struct event {
 	int64_t at;
 };
 
+/* What is on the way of a message behind the NIC of its sender. */
+enum hop {
+	HOP_NIC, /* of its receiver */
+	HOP_OUT, /* the link of the sender's group */
+	HOP_IN,  /* the link of the receiver's group */
+};
+
 /* A message on its way. */
 struct parcel {
 	struct event event; /* must stay first */
@@ -53,7 +60,8 @@ struct parcel {
 	bool late, counted; /* late: from a connection that was reset; counted: in bytes alive */
 	bool flying;        /* counted at both of its nodes */
 	int64_t sent, left; /* left: its last byte has left the sender */
-	int64_t lasts;      /* what a NIC needs for it */
+	uint8_t hop;        /* enum hop: what it comes to when its event comes */
+	int64_t lasts;      /* what that needs for it */
 	struct tw_msg msg;
 };
 
@@ -105,10 +113,11 @@ struct node {
 	uint32_t worker, server; /* its number among those */
 	uint32_t odd;            /* pairs of it that are not like all others */
 	bool alive, given_up;
-	int64_t egress, ingress;      /* its NIC is free again */
-	int64_t crashed;              /* when, last */
-	double slow;                  /* from faults */
-	struct job *line, *line_last; /* of its device: the first one runs (sim_device.c) */
+	const struct tw_machine *machine; /* NULL: not one of sim.nodes */
+	int64_t egress, ingress;          /* its NIC is free again */
+	int64_t crashed;                  /* when, last */
+	double slow;                      /* from faults */
+	struct job *line, *line_last;     /* of its device: the first one runs (sim_device.c) */
 	struct use use;
 	uint32_t *friend, friends; /* nodes that it has talked to although roles do not say so */
 };
@@ -147,6 +156,9 @@ struct links {
 	struct map fifo;    /* (from, to) -> last arrival; only with jitter or loss */
 	struct map pairs;   /* (a, b), a < b -> struct pair * */
 	struct map friends; /* (a, b), a < b: they are friends */
+	struct group_link {
+		int64_t out, in; /* it is free again */
+	} * group;               /* of machines, from number 1; NULL: there are none */
 	bool lossy;
 };
 

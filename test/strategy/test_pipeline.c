@@ -38,7 +38,7 @@ static struct room *room_for(uint32_t cells, uint32_t stages, uint64_t micros)
 		r->list[c] = r->move[c];
 		r->times[c] = r->when[c];
 	}
-	r->lists = (struct tw_pipe_lists){ r->list, r->count, cells, stages, micros };
+	r->lists = (struct tw_pipe_lists){ r->list, r->count, cells, stages, micros, NULL };
 	r->done = malloc(sizeof(double) * TW_DEEDS * stages * micros);
 	r->seen = malloc(stages * micros);
 	return r;
