@@ -8,7 +8,10 @@
 #include "actor/cluster.h"
 #include "base/rng.h"
 #include "job/trial.h"
+#include "node/duty/mix/mix_state.h"
+#include "node/duty/reduce/reduce_state.h"
 #include "node/master/master.h"
+#include "node/reducer/reducer_state.h"
 #include "node/shard/shard.h"
 #include "node/worker/worker.h"
 #include "vec/vec.h"
@@ -947,25 +950,24 @@ static struct player *victim(struct stage *s, const struct tw_msg *like)
 /* Half of what a replica says to another is of now. */
 static void say_as_replica(struct stage *s, const struct shard *h, uint32_t slot, struct tw_msg *m)
 {
-	const struct shard_reduce *r = &h->reduce;
-	const struct tw_member *list = r->members ? (const void *)r->members->data : NULL;
+	const struct reducer *r = h->reduce ? h->reduce->sum : NULL;
 
 	m->h.view = h->fence.generation;
 	m->h.shard = h->index;
 	if (draw(s) % 2 || !h->hosted || slot == UINT32_MAX)
 		return;
-	if (m->h.type == TW_SPREAD && h->spread.peer)
-		m->b.push.link = h->spread.peer[slot].heard + 1;
-	if (m->h.type == TW_MIX && h->spread.peer)
+	if (m->h.type == TW_SPREAD && h->mix && h->mix->peer)
+		m->b.push.link = h->mix->peer[slot].heard + 1;
+	if (m->h.type == TW_MIX && h->mix && h->mix->peer)
 		m->b.mix.number =
-			m->b.mix.answer ? h->spread.open.number : h->spread.peer[slot].answered + 1;
-	if (m->h.type != TW_REDUCE)
+			m->b.mix.answer ? h->mix->open.number : h->mix->peer[slot].answered + 1;
+	if (m->h.type != TW_REDUCE || !r)
 		return;
 	m->b.reduce.round = h->slice.round;
-	m->b.reduce.attempt = r->attempt;
-	m->b.reduce.what = r->what;
-	for (uint32_t k = 0; list && k < r->peers; k++)
-		if (list[k].slot == slot)
+	m->b.reduce.attempt = r->is.attempt;
+	m->b.reduce.what = TW_FORM_ROUND;
+	for (uint32_t k = 0; k < r->is.peers; k++)
+		if (r->is.member[k].slot == slot)
 			m->h.from = k;
 }
 
@@ -1372,17 +1374,17 @@ static struct player *until(struct stage *s, bool (*is)(const struct shard *h))
 
 static bool has_asked(const struct shard *h)
 {
-	return h->spread.open.asked;
+	return h->mix->open.asked;
 }
 
 static bool waits_for_neighbours(const struct shard *h)
 {
-	return h->reduce.pieces && h->reduce.left && h->reduce.piece[0].next == 3;
+	return h->reduce->sum->left && h->reduce->sum->piece[0].next == 3;
 }
 
 static bool waits_for_somebody(const struct shard *h)
 {
-	return h->reduce.pieces && h->reduce.left;
+	return h->reduce->sum->left;
 }
 
 /* Parameters that cannot be move nobody, and nobody waits for others. */
@@ -1403,21 +1405,21 @@ static void false_parameters_move_nobody(void **state)
 		open_replicas(&s, &gossips, seed);
 		p = until(&s, has_asked);
 		h = (const struct shard *)p->actor;
-		list = (const void *)h->spread.member->data;
-		who = &list[h->spread.peer[h->spread.open.partner].place - 1];
+		list = (const void *)h->mix->member->data;
+		who = &list[h->mix->peer[h->mix->open.partner].place - 1];
 		before = tw_block_keep(h->slice.w);
 		refused = h->slice.tally.refused;
 		n = seed % 2 ? h->slice.n : h->slice.n - 1;
 		x[n - 1] = NAN;
-		say_to_replica(&s, p, who->node,
-			       &(struct tw_msg){
-				       .h = { .type = TW_MIX,
-					      .from = who->slot,
-					      .incarnation = who->incarnation },
-				       .b.mix = { .number = h->spread.open.number, .answer = 1 } },
-			       x, n);
+		say_to_replica(
+			&s, p, who->node,
+			&(struct tw_msg){ .h = { .type = TW_MIX,
+						 .from = who->slot,
+						 .incarnation = who->incarnation },
+					  .b.mix = { .number = h->mix->open.number, .answer = 1 } },
+			x, n);
 		assert_int_equal(h->slice.tally.refused, refused + 1);
-		assert_null(h->spread.open.asked);
+		assert_null(h->mix->open.asked);
 		/* nor does who asks with such ones wait for the answer */
 		queued = s.queued;
 		say_to_replica(&s, p, who->node,
@@ -1452,8 +1454,8 @@ static void a_false_piece_counts_as_nothing(void **state)
 		open_replicas(&s, &neighbours, seed);
 		p = until(&s, waits_for_neighbours);
 		h = (const struct shard *)p->actor;
-		list = (const void *)h->reduce.members->data;
-		rank = (h->reduce.rank + 1) % h->reduce.peers;
+		list = h->reduce->sum->is.member;
+		rank = (h->reduce->sum->is.rank + 1) % h->reduce->sum->is.peers;
 		refused = h->slice.tally.refused;
 		n = h->slice.n - (seed % 6 == 1);
 		if (seed % 6 == 0)
@@ -1461,14 +1463,14 @@ static void a_false_piece_counts_as_nothing(void **state)
 		m.h.from = rank;
 		m.b.reduce =
 			(struct tw_body_reduce){ .round = h->slice.round,
-						 .attempt = h->reduce.attempt,
+						 .attempt = h->reduce->sum->is.attempt,
 						 .contributions = seed % 6 == 2 ? 0 : 1,
 						 .account.weight = seed % 6 == 3 ? INFINITY : 1.0f,
 						 .account.divide = seed % 6 == 4 ? 1e-40f : 1.0f };
 		m.b.reduce.account.drift = seed % 6 == 5 ? NAN : 0.0f;
 		say_to_replica(&s, p, list[rank].node, &m, x, n);
 		assert_int_equal(h->slice.tally.refused, refused + 1);
-		assert_int_equal(h->reduce.piece[0].next, 4);
+		assert_int_equal(h->reduce->sum->piece[0].next, 4);
 		look_at_shards(&s);
 		while (!s.over && step(&s))
 			look_at_shards(&s);
@@ -1528,7 +1530,8 @@ static void what_is_not_finite_is_left_out(void **state)
 
 static bool waits_for_a_sum(const struct shard *h)
 {
-	return h->reduce.pieces && h->reduce.rank == 0 && !h->reduce.piece[1].done;
+	return h->reduce->sum->pieces && h->reduce->sum->is.rank == 0 &&
+	       !h->reduce->sum->piece[1].done;
 }
 
 /* A worker can give a sum that it did not add up, and a copy that nobody asked it for. */
@@ -1551,18 +1554,17 @@ static void sums_and_copies_are_believed(void **state)
 		x[k] = 5.0f;
 	m.b.reduce = (struct tw_body_reduce){
 		.round = h->slice.round,
-		.attempt = h->reduce.attempt,
+		.attempt = h->reduce->sum->is.attempt,
 		.chunk = 1,
 		.whole = 1,
 		.contributions = 3,
 		.account = { .samples = 12, .weight = 3.0f, .divide = 3.0f }
 	};
-	say_to_replica(&s, p, ((const struct tw_member *)(void *)h->reduce.members->data)[1].node,
-		       &m, x, h->reduce.piece[1].n);
-	while (!h->reduce.piece[1].done)
+	say_to_replica(&s, p, h->reduce->sum->is.member[1].node, &m, x, h->reduce->sum->piece[1].n);
+	while (!h->reduce->sum->piece[1].done)
 		assert_true(step(&s));
-	from = h->reduce.piece[1].from; /* it is in the next version, and let go */
-	assert_true(h->reduce.piece[1].staged && !h->reduce.piece[1].block);
+	from = h->reduce->sum->piece[1].from; /* it is in the next version, and let go */
+	assert_true(h->reduce->sum->piece[1].staged && !h->reduce->sum->piece[1].block);
 	assert_float_equal(tw_block_floats(h->slice.next.w)[from],
 			   tw_block_floats(h->slice.w)[from] - 0.05f * 5.0f / 3.0f, 1e-6f);
 	packed = tw_slice_pack(&h->slice);
@@ -1574,12 +1576,12 @@ static void sums_and_copies_are_believed(void **state)
 				    .incarnation = (uint32_t)h->fence.term,
 				    .payload = (uint32_t)packed->bytes },
 			     .b.copy = { h->index, h->slice.version.incarnation,
-					 h->reduce.attempt + 1, 3 },
+					 h->reduce->sum->is.attempt + 1, 3 },
 			     .payload = packed };
 	deliver(&s, player_at(&s, m.to), &m);
-	while (h->reduce.attempt != m.b.copy.attempt)
+	while (h->reduce->sum->is.attempt != m.b.copy.attempt)
 		assert_true(step(&s));
-	assert_false(h->reduce.pieces); /* nothing of what it was told before holds */
+	assert_false(h->reduce->sum->pieces); /* nothing of what it was told before holds */
 	tw_block_drop(packed);
 	stage_close(&s);
 }
@@ -1608,19 +1610,19 @@ static void nobody_takes_up_the_room_of_others(void **state)
 						 .account = { .weight = 1.0f, .divide = 1.0f } };
 		for (int i = 0; i < 10000; i++)
 			say_to_replica(&s, p, 2, &m, x, h->slice.n);
-		most = h->reduce.earlies;
+		most = h->reduce->sum->earlies;
 		assert_true(most && most < 100 && h->slice.tally.refused);
 		say_to_replica(&s, p, 3, &m, x, h->slice.n);
-		assert_int_equal(h->reduce.earlies, most + 1);
+		assert_int_equal(h->reduce->sum->earlies, most + 1);
 		/* nor does it take up its own: what is nearer gets in */
 		m.b.reduce.round = UINT64_MAX - 1;
 		say_to_replica(&s, p, 2, &m, x, h->slice.n);
-		assert_int_equal(h->reduce.earlies, most + 1);
-		assert_true(h->reduce.early->body.round == UINT64_MAX - 1);
+		assert_int_equal(h->reduce->sum->earlies, most + 1);
+		assert_true(h->reduce->sum->early->body.round == UINT64_MAX - 1);
 		/* there is no such sum */
 		m.b.reduce.what = TW_FORM_SETTLE;
 		say_to_replica(&s, p, 3, &m, x, h->slice.n);
-		assert_int_equal(h->reduce.earlies, most + 1);
+		assert_int_equal(h->reduce->sum->earlies, most + 1);
 		run_out(&s);
 	}
 }

@@ -128,12 +128,22 @@ static void heard_members(struct tw_context *ctx, const struct tw_member *list, 
 
 void lone_open(struct lone_shard *l, struct tw_heap *heap, const char *gate, uint32_t workers)
 {
+	lone_open_replica(l, heap, gate, workers, NULL);
+}
+
+void lone_open_replica(struct lone_shard *l, struct tw_heap *heap, const char *gate,
+		       uint32_t workers, const struct tw_topology *topology)
+{
 	struct tw_role_arg arg;
 	struct tw_msg m;
 
 	memset(l, 0, sizeof *l);
 	small_plan_open(&l->plan, 10, 0, gate, "none", "sgd");
 	l->plan.plan.crew.workers = workers;
+	if (topology) {
+		l->plan.plan.topology = *topology;
+		l->plan.plan.crew.servers = 0;
+	}
 	l->heap = heap;
 	l->world = (struct tw_world){ .name = "lone",
 				      .msg_new = msg_new,

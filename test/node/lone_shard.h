@@ -24,6 +24,9 @@ struct lone_shard {
 
 /* Hosted, of incarnation 1, with nobody in it. */
 void lone_open(struct lone_shard *l, struct tw_heap *heap, const char *gate, uint32_t workers);
+/* The same as a replica on node 1, which is that of a worker. */
+void lone_open_replica(struct lone_shard *l, struct tw_heap *heap, const char *gate,
+		       uint32_t workers, const struct tw_topology *topology);
 void lone_close(struct lone_shard *l);
 
 /* A message of this sender; the caller fills its body and gives it to lone_say. */

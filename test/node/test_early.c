@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_early.c - messages that come before what they belong to wait, in order, and in a room that
  * no peer can make larger. */
+#include "node/duty/mix/mix_state.h"
 #include "node/lone_shard.h"
 #include "strategy/mixing.h"
 #include "strategy/reduction.h"
@@ -178,11 +179,10 @@ static void look(struct lone_shard *l, const struct tw_msg *m)
 /* The replica of worker 0, of a run in which contributions spread. */
 static void open(struct replica *r)
 {
+	const struct tw_topology mesh = { tw_reduction_find("ring"), tw_mixing_find("mesh") };
+
 	memset(r, 0, sizeof *r);
-	lone_open(&r->lone, &tw_heap_system, "async", PEERS);
-	r->lone.plan.plan.topology =
-		(struct tw_topology){ tw_reduction_find("ring"), tw_mixing_find("mesh") };
-	r->lone.plan.plan.crew.servers = 0; /* node 1 is that of worker 0 */
+	lone_open_replica(&r->lone, &tw_heap_system, "async", PEERS, &mesh);
 	r->lone.sent = look;
 	r->lone.arg = r;
 	r->gradient = tw_block_new(&tw_heap_system, 10 * sizeof(float));
@@ -245,8 +245,8 @@ static void contributions_before_their_formation_are_applied(void **state)
 	form(&r, 1);
 	assert_int_equal(r.lone.shard->early.count, 0);
 	assert_int_equal(r.lone.shard->slice.version.n, 8);
-	assert_int_equal(r.lone.shard->spread.peer[1].heard, 5);
-	assert_int_equal(r.lone.shard->spread.peer[2].heard, 3);
+	assert_int_equal(r.lone.shard->mix->peer[1].heard, 5);
+	assert_int_equal(r.lone.shard->mix->peer[2].heard, 3);
 	assert_int_equal(r.again, 0); /* nobody has to say anything twice */
 	spread(&r, 1, 1, 6);
 	assert_int_equal(r.lone.shard->slice.version.n, 9);
@@ -300,7 +300,7 @@ static void a_flood_is_refused(void **state)
 			 50000 - r.lone.shard->early.count);
 	spread(&r, 2, 1, 1); /* there is room for the others */
 	form(&r, 1);
-	assert_int_equal(r.lone.shard->spread.peer[2].heard, 1);
+	assert_int_equal(r.lone.shard->mix->peer[2].heard, 1);
 	assert_int_equal(r.again, 2); /* what did not fit is asked for */
 	close(&r);
 }

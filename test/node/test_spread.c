@@ -6,6 +6,7 @@
  * and everything else may happen at any time.  States that were seen before are not looked at
  * again.  In the end all replicas are settled, each contribution is in all of them once, and
  * nothing is lost in exchanges of parameters. */
+#include "node/duty/mix/mix_state.h"
 #include "node/lone_shard.h"
 #include "strategy/mixing.h"
 
@@ -95,13 +96,12 @@ static void open_world(void)
 	for (uint32_t k = 0; k < w.peers; k++) {
 		struct lone_shard *l = &w.shard[k];
 		const struct tw_member own = member_of(k);
+		const struct tw_topology mixes = { tw_reduction_all[0], w.mixing };
 
-		lone_open(l, &tw_heap_system, "async", w.peers);
+		lone_open_replica(l, &tw_heap_system, "async", w.peers, &mixes);
+		l->plan.plan.crew.servers = 1;
 		l->ctx.self.node = LONE_WORKER(k);
 		l->plan.plan.schedule.rate = 1.0;
-		l->plan.plan.topology.mixing = w.mixing;
-		l->plan.plan.topology.reduction = tw_reduction_all[0];
-		l->shard->taker = &tw_taker_spread; /* it was hosted as a server's */
 		l->sent = sent;
 		lone_view(l, &own, 1, true);
 		for (size_t i = 0; i < DIM; i++)
@@ -212,7 +212,7 @@ static uint64_t state_of(void)
 	uint64_t h = w.broken;
 
 	for (uint32_t k = 0; k < w.peers; k++) {
-		const struct shard_spread *p = &w.shard[k].shard->spread;
+		const struct mix_shard *p = w.shard[k].shard->mix;
 		const uint64_t counts[] = { w.formed[k],
 					    w.pushed[k],
 					    w.settles[k],
@@ -299,7 +299,7 @@ static void check_end(uint32_t depth)
 
 		if (k == w.gone)
 			continue;
-		if (!s->spread.settled || s->spread.count || s->spread.open.asked || !w.have[k])
+		if (!s->mix->settled || s->mix->count || s->mix->open.asked || !w.have[k])
 			fail_msg("replica %u of %u waits for ever after %u events (%s)", k, w.peers,
 				 depth, w.mixing->name);
 		if (w.gone == PEERS) { /* else it has what the dead one told it */
@@ -445,7 +445,7 @@ static void who_waits_says_since_when(void **state)
 		l->now = 4000;
 		assert_int_equal(waits_since(l), 3000);
 		form(0, TW_FORM_PARAMETERS, 3);
-		l->shard->spread.settled = true; /* as if the other had confirmed all */
+		l->shard->mix->settled = true; /* as if the other had confirmed all */
 		l->now = 5000;
 		assert_int_equal(waits_since(l), 4000);
 		close_world();

@@ -148,6 +148,11 @@ void tw_duties_home(struct tw_duties *d, struct tw_context *ctx, uint32_t shard)
 	CALL(d, home, ctx, shard)
 }
 
+void tw_duties_node(struct tw_duties *d, struct tw_context *ctx, uint32_t node)
+{
+	CALL(d, node, ctx, node)
+}
+
 void tw_duties_updated(struct tw_duties *d, struct tw_context *ctx)
 {
 	CALL(d, updated, ctx)

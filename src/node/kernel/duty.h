@@ -34,7 +34,8 @@ struct tw_duty {
 	const void *seat;
 	/* Is it part of such a run?  NULL: of every one. */
 	bool (*wanted)(const struct tw_plan *plan);
-	/* The state is zero.  TW_NO_MEMORY leaves what close gives back. */
+	/* The state is zero, or as close left it: a shard is open while it is hosted.  TW_NO_MEMORY
+	 * leaves what close gives back. */
 	enum tw_status (*open)(void *actor);
 	void (*close)(void *actor);
 	/* A message of a kind that it hears; the door has checked who sends it. */
@@ -48,8 +49,10 @@ struct tw_duty {
 	void (*lost)(void *actor, struct tw_context *ctx, uint32_t slot);
 	void (*back)(void *actor, struct tw_context *ctx, uint32_t slot);
 	/* This shard (TW_ALL_SHARDS: any) has a home, or can be reached again: what it was told may
-	 * be lost. */
+	 * be lost.  At a shard: its master can be reached again. */
 	void (*home)(void *actor, struct tw_context *ctx, uint32_t shard);
+	/* This node can be reached again: what was sent there may be lost. */
+	void (*node)(void *actor, struct tw_context *ctx, uint32_t node);
 	/* The run has drained.  Is nothing of this duty under way that must be done before it ends,
 	 * or goes on?  It may ask for that to be done. */
 	bool (*idle)(void *actor, struct tw_context *ctx);
@@ -95,6 +98,7 @@ void tw_duties_joined(struct tw_duties *d, struct tw_context *ctx, uint32_t slot
 void tw_duties_lost(struct tw_duties *d, struct tw_context *ctx, uint32_t slot);
 void tw_duties_back(struct tw_duties *d, struct tw_context *ctx, uint32_t slot);
 void tw_duties_home(struct tw_duties *d, struct tw_context *ctx, uint32_t shard);
+void tw_duties_node(struct tw_duties *d, struct tw_context *ctx, uint32_t node);
 void tw_duties_updated(struct tw_duties *d, struct tw_context *ctx);
 void tw_duties_timer(struct tw_duties *d, struct tw_context *ctx, uint32_t timer);
 /* What the first of them says that waits for something; NULL: none does. */

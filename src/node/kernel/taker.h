@@ -3,8 +3,8 @@
  *
  * There is one holder per plan, chosen when the shard opens: contributions go into a bucket
  * (shard_push.c), wait for their round (shard_round.c) or for the master's verdict
- * (shard_verdicts.c), or spread to other replicas, too (shard_spread.c); a portion of an evaluation
- * is added up (duty/batch). */
+ * (shard_verdicts.c), are added up with those of other replicas (duty/reduce), or spread to them
+ * (duty/mix); a portion of an evaluation is added up (duty/batch). */
 #ifndef TW_NODE_KERNEL_TAKER_H
 #define TW_NODE_KERNEL_TAKER_H
 
@@ -12,6 +12,7 @@
 
 struct contribution;
 struct shard;
+struct tw_wait;
 
 struct tw_taker {
 	const char *name;
@@ -43,6 +44,22 @@ struct tw_taker {
 	/* It has failed its check. */
 	void (*reject)(struct shard *s, struct tw_context *ctx, uint32_t slot,
 		       const struct tw_msg *m);
+	/* It is staged for its round.  TW_BAD_BYTES, TW_REFUSED: as `take`. */
+	enum tw_status (*staged)(struct shard *s, struct tw_context *ctx, struct contribution *c);
+	/* SPREAD: a contribution that another replica has taken. */
+	void (*other)(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+
+	/* So much is under way that nobody is answered; *whom: the slot waited for. */
+	bool (*full)(const struct shard *s, uint32_t *whom);
+	/* The worker of this slot asks for its last answer, and leaves when it has it. */
+	void (*leaves)(struct shard *s, struct tw_context *ctx, uint32_t slot);
+	/* For whom does this shard wait?  False: for nobody.  NULL: for whom its oldest request
+	 * waits. */
+	bool (*waits)(const struct shard *s, struct tw_wait *out);
+	/* The master asks who holds up the formation `attempt`, or everybody: a slot, since when
+	 * it is waited for, and for how many others that one waits first.  NULL: as `waits`. */
+	bool (*held_by)(const struct shard *s, uint64_t attempt, struct tw_wait *out,
+			uint32_t *depth);
 };
 
 #endif

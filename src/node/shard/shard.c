@@ -31,19 +31,22 @@
  *      for each time that it was answered.
  *
  * The list is the whole shard's.  Here messages are told apart; each goes to the file that sees to
- * it: shard_push.c, shard_round.c, shard_verdicts.c, shard_reduce.c, shard_form.c, shard_answer.c,
- * shard_members.c, shard_host.c, or to the duty that hears it.
+ * it: shard_push.c, shard_round.c, shard_verdicts.c, shard_answer.c, shard_members.c, shard_host.c,
+ * or to the duty that hears it.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
 #include "node/shard/shard.h"
 #include "base/fetch.h"
 #include "node/duty/batch/batch.h"
 #include "node/duty/eval/eval.h"
+#include "node/duty/mix/mix.h"
+#include "node/duty/reduce/reduce.h"
 #include "node/well_formed.h"
 
 /* --- the actor ---------------------------------------------------------------------------- */
 
-static const struct tw_duty *const duties[] = { &tw_eval_shard, &tw_batch_shard, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_shard, &tw_batch_shard, &tw_reduce_shard,
+						&tw_mix_shard, NULL };
 
 /* Another replica confirms after so many contributions, at the latest, before it says more: 32, and
  * as many once more after a connection was made anew. */
@@ -60,11 +63,9 @@ static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
 	s->plan = a->plan;
 	s->taker = tw_duties_seat(&s->duties);
 	if (!s->taker)
-		s->taker = tw_shard_rounds(s) && tw_shard_is_replica(s) ? &tw_taker_reduce
-			   : tw_shard_rounds(s)                         ? &tw_taker_round
-			   : tw_plan_judges(s->plan)                    ? &tw_taker_verdict
-			   : tw_plan_is_loose(s->plan)                  ? &tw_taker_spread
-									: &tw_taker_bucket;
+		s->taker = tw_shard_rounds(s)        ? &tw_taker_round
+			   : tw_plan_judges(s->plan) ? &tw_taker_verdict
+						     : &tw_taker_bucket;
 	s->heap = heap;
 	s->index = a->index;
 	tw_early_init(&s->early, a->plan->crew.servers + a->plan->crew.workers + 1, EARLY_EACH);
@@ -148,11 +149,11 @@ static enum tw_door may_wait(const void *actor, const struct tw_msg *m)
 			return TW_DOOR_VOID;
 		if (m->h.view > now)
 			return TW_DOOR_EARLY;
-		if (m->h.type == TW_REDUCE) /* pieces wait for their round in shard_reduce.c */
+		if (m->h.type == TW_REDUCE) /* pieces wait for their sum in the reducer */
 			return TW_DOOR_NOW;
-		return !tw_shard_is_loose(s) ? TW_DOOR_VOID
-		       : !s->spread.member   ? TW_DOOR_EARLY
-					     : TW_DOOR_NOW;
+		return !tw_shard_is_loose(s)  ? TW_DOOR_VOID
+		       : !tw_mix_is_formed(s) ? TW_DOOR_EARLY
+					      : TW_DOOR_NOW;
 	default:
 		return TW_DOOR_NOW;
 	}
@@ -188,6 +189,7 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 	case TW_COMMIT:
 		if (s->taker->commit)
 			s->taker->commit(s, ctx, m);
+		tw_shard_give_late(s, ctx);
 		break;
 	case TW_VIEW:
 		tw_shard_view(s, ctx, m);
@@ -206,18 +208,16 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 		tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
 		tw_verdict_tell_again(s, ctx);
 		break;
+	case TW_FORM:
+	case TW_REDUCE:
+	case TW_HEARD:
+	case TW_MIX:
 	case TW_PIN:
 	case TW_VEC:
 		tw_duties_message(&s->duties, ctx, m);
 		break;
 	case TW_SNAP:
 		tw_shard_snap(s, ctx, m);
-		break;
-	case TW_FORM:
-		tw_shard_form(s, ctx, m);
-		break;
-	case TW_REDUCE:
-		tw_shard_reduce(s, ctx, m);
 		break;
 	case TW_GIVE:
 		tw_shard_give(s, ctx, m);
@@ -226,13 +226,8 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 		tw_shard_copy(s, ctx, m);
 		break;
 	case TW_SPREAD:
-		tw_spread_take(s, ctx, m);
-		break;
-	case TW_HEARD:
-		tw_spread_heard(s, ctx, m);
-		break;
-	case TW_MIX:
-		tw_spread_mix(s, ctx, m);
+		if (s->taker->other)
+			s->taker->other(s, ctx, m);
 		break;
 	default:
 		s->slice.tally.refused++;
@@ -276,8 +271,8 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 	struct shard *s = (struct shard *)a;
 
 	if (node != 0) {
-		tw_shard_reduce_again(s, ctx, node);
-		tw_spread_again(s, ctx, node);
+		if (s->hosted)
+			tw_duties_node(&s->duties, ctx, node);
 		return;
 	}
 	if (boot > s->fence.term)
@@ -286,7 +281,7 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 		return;
 	tw_shard_state(s, ctx, 0, 0);
 	tw_shard_tell_again(s, ctx);
-	tw_spread_tell(s, ctx);
+	tw_duties_home(&s->duties, ctx, s->index);
 }
 
 static void shard_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t timer)
@@ -305,17 +300,13 @@ static void shard_down(struct tw_actor *a, struct tw_context *ctx, uint32_t node
 
 static bool shard_waiting(const struct tw_actor *a, struct tw_wait *out)
 {
-	const struct shard *s = (const struct shard *)a;
-
-	if (tw_shard_is_loose(s) && tw_spread_waits(s, out))
-		return true;
-	return tw_shard_is_replica(s) ? tw_shard_reduce_waits(s, out) : tw_shard_waits(s, out);
+	return tw_shard_waits((const struct shard *)a, out);
 }
 
 static void shard_summed(struct tw_actor *a, struct tw_context *ctx, uint64_t key,
 			 struct tw_block *sum, struct tw_block *more)
 {
-	tw_shard_summed((struct shard *)a, ctx, key, sum, more);
+	tw_reduce_summed((struct shard *)a, ctx, key, sum, more);
 }
 
 const struct tw_actor_class tw_shard_class = {

@@ -13,13 +13,10 @@
  *	readers    who computes on which version         shard_readers.c
  *	round      what is staged, what was committed    shard_round.c, shard_verdicts.c
  *	bucket     contributions on their way            shard_bucket.c
- *	reduce     the sum that replicas make together   shard_reduce.c
- *	average    the same, of a mean of parameters     shard_reduce.c
- *	views      the same, of a mean of pinned views   shard_reduce.c
- *	spread     what replicas that differ exchange    shard_spread.c
+ *	gives      copies that wait for a COMMIT         shard_host.c
  *	duties     protocols with a folder of their own  kernel/duty.h
  *
- * tw_shard_let_go resets all of them; of the fence, generation and term stay. */
+ * tw_shard_let_go resets all of them; of the fence, generation, term and attempt stay. */
 #ifndef TW_NODE_SHARD_SHARD_H
 #define TW_NODE_SHARD_SHARD_H
 
@@ -97,6 +94,7 @@ struct shard_fence {
 	uint64_t term;      /* boot of the newest master heard of */
 	uint64_t view;      /* number of the last full view: what is older says nothing new */
 	uint32_t view_term; /* boot of the master that sent it */
+	uint32_t attempt;   /* of the newest copy, or formation that adds up rounds */
 };
 
 /* What the worker of another replica owes (tw_plan_gathers): a replica knows its own worker only,
@@ -141,6 +139,7 @@ struct shard_reading {
 struct shard_readers {
 	struct shard_reading *of; /* by slot; NULL: the gate stops nobody */
 	uint32_t first, last;     /* slot + 1; 0: nobody */
+	uint64_t counted;         /* contributions that counted when a worker was last answered */
 };
 
 /* What a round has; the number of rounds committed is the slice's. */
@@ -167,115 +166,11 @@ struct shard_bucket {
 	struct contribution *spare; /* made and not in use */
 };
 
-/* What has come from another replica and is not made use of yet. */
-struct shard_arrival {
-	struct shard_arrival *next;
-	uint32_t rank, node; /* of its sender */
-	struct tw_body_reduce body;
-	struct tw_block *block; /* a reference; NULL: nothing is in it */
-	struct tw_block *wire;  /* as the codec wrote it; NULL: the block is what came */
-	size_t at, wire_at, bytes;
-	bool coded;     /* the block is what a codec wrote, and is decoded when its turn comes */
-	bool unchecked; /* nobody has looked yet whether it is finite */
-	bool mine;      /* nobody else reads the block */
-};
-
-/* A piece of the slice: a part of a chunk of the reduction. */
-struct shard_piece {
-	size_t from, n; /* in the slice */
-	uint32_t chunk, part;
-	uint32_t next;             /* the move that is made next */
-	bool done;                 /* all moves are made: what is added up is the sum */
-	bool staged;               /* it is in the next version, and nobody needs it any more */
-	struct tw_block *block;    /* what is added up so far is in here: a reference ... */
-	const float *at;           /* ... from here on; NULL: nothing is added up yet */
-	bool unchecked;            /* it is one contribution, and may be not finite ... */
-	bool own;                  /* ... of this node's worker */
-	bool mine;                 /* nobody else reads the block yet: sums may be made there */
-	struct tw_body_reduce has; /* what is said of it */
-	struct tw_block *wire;     /* the sum as the codec wrote it; NULL: floats, or not yet ... */
-	size_t wire_at, wire_bytes;    /* ... in it */
-	struct shard_arrival *waiting; /* ascending by rank */
-};
-
-/* With whom this replica adds up the contributions of a round, and how far that is.
- *
- *  (1) attempt is that of the newest formation or copy; what is of an older one is void.
- *  (2) pieces are of round slice.round and of this attempt; `left` of them are not done.
- *  (3) inputs are kept (worker.staged), and the sum is made beside them: a new formation begins
- *      again.  A sum that is complete is kept until its COMMIT, or a new formation. */
-struct shard_reduce {
-	uint32_t attempt, what;   /* what: enum tw_form_what */
-	struct tw_block *members; /* of the formation: struct tw_member by rank; NULL: none */
-	uint32_t peers, rank;
-	int64_t since; /* when it was formed */
-	bool contributes;
-	struct shard_piece *piece;
-	uint32_t pieces, left, chunks;
-	uint32_t *first;      /* piece, by chunk; chunks + 1 of them */
-	struct tw_block *sum; /* where sums are made, as long as the slice; NULL: not needed yet */
-	struct slice_part *part;     /* room for where the pieces lie */
-	float *owed;                 /* tw_plan_gathers: by rank, what it owes after this round */
-	struct shard_arrival *early; /* of a round or formation yet to come */
-	uint32_t earlies;
-	struct tw_body_give *give; /* copies that wait for a COMMIT on its way */
-	uint32_t gives;
-	size_t give_room;
-	struct tw_block *later_members; /* a formation for a round yet to come; NULL: none */
-	struct tw_body_form later;
-};
-
-/* A contribution of this node's worker that some replica has not confirmed. */
-struct spread_entry {
-	struct tw_body_push body; /* body.link: its number; they count from 1 in a generation */
-	uint64_t seq;
-	uint32_t flags, left;     /* left: replicas that have not confirmed it */
-	struct tw_block *payload; /* a reference; NULL: others count it only ... */
-	size_t at;
-	uint32_t bytes; /* ... and so many of it count */
-};
-
-/* Another replica, as this one knows it. */
-struct spread_peer {
-	uint32_t place;          /* its rank + 1 in the formation; 0: it is not in it */
-	uint64_t heard;          /* numbers of its contributions that are here */
-	uint64_t confirmed;      /* of ours that it has */
-	uint32_t unsaid;         /* of `heard` that it was not told about */
-	float residual;          /* norm that its worker owes */
-	uint64_t answered;       /* number of its exchange that was answered last; 0: none ... */
-	struct tw_block *answer; /* ... with this */
-};
-
-/* An exchange of parameters that was begun here and is not answered; partner is a slot. */
-struct spread_exchange {
-	uint64_t number; /* of the last one */
-	uint32_t partner;
-	struct tw_block *asked; /* the parameters that the partner got; NULL: none is open */
-};
-
-/* What replicas that differ tell each other (plan.topology.mixing).
- *
- *  (1) `member` are all replicas of the generation that still live, as the last formation said.
- *  (2) `log` has what this node's worker contributed in this generation and some other replica has
- *      not confirmed, in order, from number `first` on; entry.left counts these replicas.
- *  (3) peer[] is by slot.  Both ends count contributions and exchanges from 1 in a generation.
- *  (4) an exchange that a live partner may have answered is never given up: half of it would be
- *      lost. */
-struct shard_spread {
-	uint32_t attempt;
-	bool settling;           /* the master wants to know when all is confirmed ... */
-	bool settled;            /* ... and was told */
-	bool leaving;            /* its worker goes when all is confirmed */
-	struct tw_block *member; /* struct tw_member by rank; NULL: not formed yet */
-	uint32_t peers, rank;
-	struct spread_peer *peer;
-	struct spread_entry *log;
+/* Copies that this replica gives when it has applied so many rounds (struct tw_body_give). */
+struct shard_gives {
+	struct tw_body_give *at;
+	uint32_t count;
 	size_t room;
-	uint32_t count, head; /* a ring: entry k is log[(head + k) % room] */
-	uint64_t first;       /* number of log[head], or of the next one */
-	struct spread_exchange open;
-	int64_t since; /* settling, or as many are not confirmed as there may be: since when */
-	uint64_t read; /* contributions that counted when its worker was last answered */
 };
 
 struct shard {
@@ -292,10 +187,11 @@ struct shard {
 	struct shard_readers readers;
 	struct shard_round round;
 	struct shard_bucket bucket;
-	struct shard_reduce reduce, average, views;
-	struct shard_spread spread;
+	struct shard_gives gives;
 	const struct tw_taker *taker; /* kernel/taker.h */
 	struct eval_shard *eval;      /* duty/eval */
+	struct reduce_shard *reduce;  /* duty/reduce; NULL: no replicas add up rounds */
+	struct mix_shard *mix;        /* duty/mix; NULL: replicas do not differ */
 	struct tw_duties duties;
 };
 
@@ -393,8 +289,7 @@ struct tw_msg *tw_shard_to_worker(const struct shard *s, struct tw_context *ctx,
 /* --- shard_push.c --------------------------------------------------------------------------- */
 
 /* Takers of contributions: see kernel/taker.h. */
-extern const struct tw_taker tw_taker_bucket, tw_taker_round, tw_taker_verdict, tw_taker_reduce,
-	tw_taker_spread;
+extern const struct tw_taker tw_taker_bucket, tw_taker_round, tw_taker_verdict;
 /* Their `push`, and what they have in common. */
 void tw_shard_push_contribution(struct shard *s, struct tw_context *ctx, uint32_t slot,
 				const struct tw_msg *m);
@@ -505,6 +400,8 @@ enum tw_status tw_round_take(struct shard *s, struct tw_context *ctx, struct con
 			     const struct tw_msg *m);
 void tw_round_reject(struct shard *s, struct tw_context *ctx, uint32_t slot,
 		     const struct tw_msg *m);
+/* Is it finite?  TW_BAD_BYTES: no.  It is looked at once. */
+enum tw_status tw_shard_check_staged(const struct shard *s, struct contribution *c);
 /* What the worker has staged, which is closed now; NULL: nothing. */
 struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool applied);
 /* The round is applied, with this number of contributions: the next one begins. */
@@ -530,59 +427,6 @@ void tw_verdict_tell_again(struct shard *s, struct tw_context *ctx);
 void tw_verdict_forget(struct shard *s, uint32_t slot, uint32_t but);
 /* A new generation, or the end: nothing waits, and sets are counted from 0. */
 void tw_verdict_forget_all(struct shard *s);
-
-/* --- shard_reduce.c, shard_reduce_*.c, shard_form.c ----------------------------------------- */
-
-/* TW_FORM: with whom it adds up from now on. */
-void tw_shard_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* TW_REDUCE: a piece from another replica. */
-void tw_shard_reduce(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* Its worker's contribution is staged: it is added, and checked as it is made use of.
- * TW_BAD_BYTES: it is not finite.  TW_REFUSED: so, and it was refused. */
-enum tw_status tw_shard_reduce_push(struct shard *s, struct tw_context *ctx,
-				    struct contribution *c);
-/* All of it at once, if that is not done yet. */
-enum tw_status tw_shard_reduce_check(const struct shard *s, struct contribution *c);
-/* The node can be reached again: what was sent there may be lost. */
-void tw_shard_reduce_again(struct shard *s, struct tw_context *ctx, uint32_t node);
-/* Tell the master that the sum is complete, if it is. */
-void tw_shard_reduce_tell(struct shard *s, struct tw_context *ctx);
-/* TW_COMMIT to a replica: apply the sum. */
-/* A sum that was asked for is made (tw_actor_class.summed). */
-void tw_shard_summed(struct shard *s, struct tw_context *ctx, uint64_t key, struct tw_block *sum,
-		     struct tw_block *more);
-/* No formation holds any more; only the number of the last one is kept. */
-void tw_shard_reduce_forget(struct shard *s);
-/* TW_ASK: tell the master whom it waits for, in this attempt of a round or elsewhere. */
-void tw_shard_tell_wait(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* For which other replica does it wait?  False: for none. */
-bool tw_shard_reduce_waits(const struct shard *s, struct tw_wait *out);
-
-/* --- shard_spread.c ------------------------------------------------------------------------- */
-
-/* The push of this node's worker is applied, or rejected, and the others hear of it. */
-enum tw_status tw_spread_take_own(struct shard *s, struct tw_context *ctx, struct contribution *c,
-				  const struct tw_msg *m);
-void tw_spread_reject_own(struct shard *s, struct tw_context *ctx, uint32_t slot,
-			  const struct tw_msg *m);
-/* TW_FORM: who the other replicas are; with TW_FORM_SETTLE, tell the master when they have all. */
-void tw_spread_form(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* TW_SPREAD, TW_HEARD, TW_MIX: from another replica. */
-void tw_spread_take(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-void tw_spread_heard(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-void tw_spread_mix(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* The node can be reached again: what was sent there may be lost. */
-void tw_spread_again(struct shard *s, struct tw_context *ctx, uint32_t node);
-/* Tell the master once more that all is settled, if it is. */
-void tw_spread_tell(struct shard *s, struct tw_context *ctx);
-/* So much is not confirmed that the worker must wait; *whom: the slot of a replica waited for. */
-bool tw_spread_full(const struct shard *s, uint32_t *whom);
-/* The worker of this slot asks for its last answer; it leaves when it has it. */
-void tw_spread_leaves(struct shard *s, struct tw_context *ctx, uint32_t slot);
-/* For which other replica does it wait?  False: for none. */
-bool tw_spread_waits(const struct shard *s, struct tw_wait *out);
-/* A new generation, or the end: nothing is kept. */
-void tw_spread_forget(struct shard *s);
 
 /* --- shard_answer.c ------------------------------------------------------------------------- */
 
@@ -636,8 +480,10 @@ void tw_shard_put_aside(struct shard *s, uint32_t slot);
 void tw_shard_park_again(struct shard *s, struct tw_context *ctx, uint32_t slot);
 /* Answer every parked request that may go now, oldest first. */
 void tw_shard_release(struct shard *s, struct tw_context *ctx);
-/* Which worker does the oldest request wait for? */
+/* For whom does this shard wait?  False: for nobody. */
 bool tw_shard_waits(const struct shard *s, struct tw_wait *out);
+/* TW_ASK: tell the master who holds up this attempt of a round, or everybody. */
+void tw_shard_tell_wait(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 
 /* --- shard_readers.c ------------------------------------------------------------------------ */
 

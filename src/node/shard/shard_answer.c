@@ -11,7 +11,7 @@
 /* What this worker is answered is what it will compute on: the view of an evaluation is not. */
 static void will_compute(struct shard *s, uint32_t slot)
 {
-	s->spread.read = s->slice.history.contributions;
+	s->readers.counted = s->slice.history.contributions;
 	tw_shard_reads(s, slot);
 }
 
@@ -137,8 +137,8 @@ void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (p->link > g->link)
 		tw_shard_worker_close(g, p->link, g->seq, true);
 	tw_shard_clock(s, slot, p->clock);
-	if (m->h.flags & TW_FLAG_LEAVE)
-		tw_spread_leaves(s, ctx, slot);
+	if ((m->h.flags & TW_FLAG_LEAVE) && s->taker->leaves)
+		s->taker->leaves(s, ctx, slot);
 	if (tw_shard_may_read(s, slot, p->round, &whom)) {
 		tw_shard_unpark(s, slot);
 		if (is_unchanged(s, m))

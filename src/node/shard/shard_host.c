@@ -34,13 +34,12 @@ static enum tw_status furnish(struct shard *s)
 	if (st == TW_OK && tw_shard_rounds(s) &&
 	    !(s->round.staged = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof(uint32_t))))
 		st = TW_NO_MEMORY;
-	return st;
+	return st == TW_OK ? tw_duties_open(&s->duties) : st;
 }
 
 void tw_shard_let_go(struct shard *s)
 {
-	tw_shard_reduce_forget(s);
-	tw_spread_forget(s);
+	tw_duties_close(&s->duties);
 	tw_early_forget(&s->early, s->heap);
 	tw_verdict_forget_all(s);
 	tw_shard_forget_rounds(s);
@@ -51,7 +50,11 @@ void tw_shard_let_go(struct shard *s)
 	tw_slice_release(&s->slice);
 	s->queue = (struct shard_queue){ .first = 0 };
 	tw_shard_readers_release(s);
-	s->fence = (struct shard_fence){ .generation = s->fence.generation, .term = s->fence.term };
+	s->heap->put(s->heap, s->gives.at);
+	s->gives = (struct shard_gives){ .at = NULL };
+	s->fence = (struct shard_fence){ .generation = s->fence.generation,
+					 .term = s->fence.term,
+					 .attempt = s->fence.attempt };
 	s->hosted = false;
 }
 
@@ -141,8 +144,8 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	s->fence.generation = m->h.view;
 	s->members.live = h->live;
-	if (h->attempt > s->reduce.attempt)
-		s->reduce.attempt = h->attempt;
+	if (h->attempt > s->fence.attempt)
+		s->fence.attempt = h->attempt;
 	st = take_range(s, ctx, m);
 	if (st != TW_OK) {
 		tw_shard_let_go(s); /* the engine has no such values */
@@ -181,7 +184,7 @@ static void give(struct shard *s, struct tw_context *ctx, const struct tw_body_g
 
 void tw_shard_give(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
-	struct shard_reduce *r = &s->reduce;
+	struct shard_gives *g = &s->gives;
 
 	/* a generation that is about to begin has not been told to anybody */
 	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view < s->fence.generation)
@@ -191,24 +194,24 @@ void tw_shard_give(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		return;
 	}
 	/* the COMMIT before it is on its way */
-	if (!TW_GROW(s->heap, r->give, r->give_room, r->gives, (size_t)r->gives + 1)) {
+	if (!TW_GROW(s->heap, g->at, g->room, g->count, (size_t)g->count + 1)) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a copy of shard %u", s->index);
 		return;
 	}
-	r->give[r->gives++] = m->b.give;
+	g->at[g->count++] = m->b.give;
 }
 
 void tw_shard_give_late(struct shard *s, struct tw_context *ctx)
 {
-	struct shard_reduce *r = &s->reduce;
+	struct shard_gives *g = &s->gives;
 	uint32_t left = 0;
 
-	for (uint32_t k = 0; k < r->gives; k++)
-		if (r->give[k].round <= s->slice.round)
-			give(s, ctx, &r->give[k], s->fence.generation);
+	for (uint32_t k = 0; k < g->count; k++)
+		if (g->at[k].round <= s->slice.round)
+			give(s, ctx, &g->at[k], s->fence.generation);
 		else
-			r->give[left++] = r->give[k];
-	r->gives = left;
+			g->at[left++] = g->at[k];
+	g->count = left;
 }
 
 void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
@@ -219,13 +222,13 @@ void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 					   .attempt = b->attempt };
 	enum tw_status st;
 
-	if (!tw_shard_is_replica(s) || b->shard != s->index || b->attempt <= s->reduce.attempt)
+	if (!tw_shard_is_replica(s) || b->shard != s->index || b->attempt <= s->fence.attempt)
 		return;
 	st = tw_slice_look(&s->slice, tw_msg_payload(m), m->h.payload, true); /* (3) */
 	if (st == TW_OK) {
 		tw_shard_let_go(s);
 		s->fence.term = m->h.incarnation;
-		s->reduce.attempt = b->attempt;
+		s->fence.attempt = b->attempt;
 		s->fence.generation = m->h.view;
 		s->members.live = b->live;
 		st = furnish(s);

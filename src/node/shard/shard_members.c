@@ -271,13 +271,14 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 }
 
 /* (6): everybody starts anew from here. */
-static void new_generation(struct shard *s, uint64_t generation)
+static void new_generation(struct shard *s, struct tw_context *ctx, uint64_t generation)
 {
 	s->fence.generation = generation;
 	tw_shard_unstage_all(s);
 	tw_verdict_forget_all(s);
-	tw_shard_reduce_forget(s);
-	tw_spread_forget(s);
+	tw_duties_begin(&s->duties, ctx);
+	s->gives.count = 0;
+	s->readers.counted = 0;
 	for (uint32_t k = 0; k < s->members.senders; k++) {
 		struct shard_worker *g = tw_shard_worker(s, k);
 
@@ -346,7 +347,7 @@ void tw_shard_view(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		tw_clocks_all_busy(&s->clocks); /* who is idle is said after it */
 	}
 	if (m->h.view > s->fence.generation)
-		new_generation(s, m->h.view);
+		new_generation(s, ctx, m->h.view);
 	if (full)
 		remove_absent(s, ctx, list, count);
 	for (size_t k = 0; k < count; k++) {

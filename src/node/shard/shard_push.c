@@ -50,7 +50,7 @@ uint64_t tw_shard_staleness(const struct shard *s, const struct tw_body_push *p)
 	const uint64_t since = s->slice.version.n - p->base.n;
 
 	if (tw_shard_is_loose(s) && !tw_plan_spreads(s->plan))
-		return s->slice.history.contributions - s->spread.read;
+		return s->slice.history.contributions - s->readers.counted;
 	return since > p->own ? since - p->own : 0;
 }
 

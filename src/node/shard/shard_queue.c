@@ -22,7 +22,7 @@ bool tw_shard_may_read(const struct shard *s, uint32_t slot, uint64_t round, uin
 	*whom = UINT32_MAX;
 	if (tw_shard_rounds(s))
 		return s->slice.round >= round;
-	if (tw_spread_full(s, whom))
+	if (s->taker->full && s->taker->full(s, whom))
 		return false;
 	return !gate->may_read || !tw_plan_begins_with(s->plan, s->index) ||
 	       gate->may_read(s->plan->gate_options, &s->clocks.seen, s->clocks.of[slot].at, whom);
@@ -143,7 +143,8 @@ void tw_shard_release(struct shard *s, struct tw_context *ctx)
 	}
 }
 
-bool tw_shard_waits(const struct shard *s, struct tw_wait *out)
+/* For whom the oldest request waits. */
+static bool oldest_waits(const struct shard *s, struct tw_wait *out)
 {
 	const uint32_t slot = s->queue.first - 1;
 	const struct shard_worker_request *r = linked(s, s->queue.first);
@@ -161,4 +162,35 @@ bool tw_shard_waits(const struct shard *s, struct tw_wait *out)
 		.why = whom == UINT32_MAX ? "the commit of the round" : "its next contribution"
 	};
 	return true;
+}
+
+bool tw_shard_waits(const struct shard *s, struct tw_wait *out)
+{
+	return s->taker->waits ? s->taker->waits(s, out) : oldest_waits(s, out);
+}
+
+void tw_shard_tell_wait(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+{
+	struct tw_wait wait = { .slot = UINT32_MAX };
+	uint32_t depth = 0;
+	struct tw_msg *out;
+
+	if (!s->hosted || m->h.view != s->fence.generation)
+		return;
+	if (s->taker->held_by)
+		s->taker->held_by(s, m->b.ask.number, &wait, &depth);
+	else
+		oldest_waits(s, &wait);
+	out = tw_shard_to_master(s, ctx, TW_HAVE);
+	if (!out)
+		return;
+	out->h.flags = TW_FLAG_HELD;
+	out->b.have = (struct tw_body_have){
+		.round = s->slice.history.contributions,
+		.slot = wait.slot,
+		.steps = depth,
+		.loss = wait.since > 0 ? (double)(tw_now(ctx) - wait.since) : 0.0,
+		.attempt = (uint32_t)m->b.ask.number,
+	};
+	tw_send(ctx, out);
 }

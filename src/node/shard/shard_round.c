@@ -11,6 +11,7 @@
  *  (3) the lanes of a worker stage one contribution together: the master hears of it when all are
  *      here, and a commit that names the worker takes them in the order of lanes. */
 #include "node/shard/shard.h"
+#include "vec/vec.h"
 
 #include <stdlib.h>
 
@@ -79,22 +80,27 @@ struct contribution *tw_shard_take_back(struct shard *s, uint32_t slot)
 	return c;
 }
 
+enum tw_status tw_shard_check_staged(const struct shard *s, struct contribution *c)
+{
+	if (c->unchecked && !tw_vec_finite(c->g, s->slice.all))
+		return TW_BAD_BYTES;
+	c->unchecked = false;
+	return TW_OK;
+}
+
 enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
 	struct shard_worker *g = tw_shard_worker(s, c->slot);
 	enum tw_status st = TW_OK;
 
 	/* what was promised for who was here before gives way only to what is good */
-	if (g->staged && (st = tw_shard_reduce_check(s, c)) != TW_OK)
+	if (g->staged && (st = tw_shard_check_staged(s, c)) != TW_OK)
 		return st;
 	if (!g->staged)
 		s->round.staged[s->round.staged_count++] = c->slot;
 	tw_bucket_give_back(s, g->staged);
 	g->staged = c;
-	if (tw_shard_is_replica(s))
-		st = tw_shard_reduce_push(s, ctx, c);
-	else
-		tw_shard_have(s, ctx, c, 0);
+	st = s->taker->staged(s, ctx, c);
 	if (st == TW_BAD_BYTES)
 		tw_shard_take_back(s, c->slot);
 	return st;
@@ -202,7 +208,6 @@ void tw_shard_tell_again(struct shard *s, struct tw_context *ctx)
 			 g->refused->push.round == s->slice.round)
 			tw_shard_have(s, ctx, g->refused, TW_FLAG_REFUSED);
 	}
-	tw_shard_reduce_tell(s, ctx);
 }
 
 void tw_shard_unstage_all(struct shard *s)
@@ -353,6 +358,12 @@ static void commit(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	tw_shard_round_over(s, ctx, count);
 }
 
+static enum tw_status tell_staged(struct shard *s, struct tw_context *ctx, struct contribution *c)
+{
+	tw_shard_have(s, ctx, c, 0);
+	return TW_OK;
+}
+
 const struct tw_taker tw_taker_round = {
 	.name = "round",
 	.push = tw_shard_push_contribution,
@@ -362,4 +373,5 @@ const struct tw_taker tw_taker_round = {
 	.is_late = tw_round_is_late_push,
 	.take = tw_round_take,
 	.reject = tw_round_reject,
+	.staged = tell_staged,
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_reduce_library.c - a round whose sum the world makes (TW_REDUCTION_LIBRARY).
+/* reducer_library.c - a sum that the world makes (TW_REDUCTION_LIBRARY).
  *
- *  (a) every replica of a formation asks for the sum of every round once, also one that has nothing
- *      to add: it adds zeros.  So does one whose contribution is not finite; it says so by never
- *      finishing, as (9) of shard_reduce.c wants it.
- *  (b) beside the vector travels a record for each replica, in which only that replica writes: the
+ *  (a) every member of a formation asks for every sum once, also one that has nothing to add: it
+ *      adds zeros.  So does one whose vector is not finite; it says so by never finishing, as (4)
+ *      of README.md wants it.
+ *  (b) beside the vector travels a record for each member, in which only that member writes: the
  *      sum has all of them as they were.  Each 16 bits of it go as one float, so that no digit is
  *      lost. */
-#include "node/shard/shard_reduce.h"
+#include "node/reducer/reducer_state.h"
 #include "vec/vec.h"
 
 #include <string.h>
@@ -41,12 +41,12 @@ static struct tw_body_reduce read_record(const float *in)
 	return h;
 }
 
-/* Of all replicas, in the order of ranks. */
-static struct tw_body_reduce read_all(const struct shard_reduce *r, const float *records)
+/* Of all members, in the order of ranks. */
+static struct tw_body_reduce read_all(const struct reducer *r, const float *records)
 {
 	struct tw_body_reduce all = { .contributions = 0 };
 
-	for (uint32_t k = 0; k < r->peers; k++) {
+	for (uint32_t k = 0; k < r->is.peers; k++) {
 		const struct tw_body_reduce one = read_record(records + (size_t)k * RECORD);
 
 		if (!one.contributions)
@@ -63,22 +63,22 @@ static struct tw_body_reduce read_all(const struct shard_reduce *r, const float 
 
 /* --- asking ------------------------------------------------------------------------------- */
 
-static uint64_t key_of(const struct shard *s, const struct shard_reduce *r)
+static uint64_t key_of(const struct reducer *r)
 {
-	return (uint64_t)r->attempt << 40 | (s->slice.round & ((UINT64_C(1) << 40) - 1));
+	return (uint64_t)r->is.attempt << 40 | (*r->of.number & ((UINT64_C(1) << 40) - 1));
 }
 
-/* What this replica adds, as the world wants it; `in` NULL: zeros. */
-static enum tw_status ask(struct shard *s, struct shard_reduce *r, struct tw_context *ctx,
-			  const struct shard_piece *p, const struct reduce_input *in)
+/* What this member adds, as the world wants it; `in` NULL: zeros. */
+static enum tw_status ask(struct reducer *r, struct tw_context *ctx, const struct piece *p,
+			  const struct reducer_input *in)
 {
 	const float share = in ? in->has.account.weight / in->has.account.divide : 0.0f;
-	struct tw_sum sum = { .channel = s->index,
-			      .key = key_of(s, r),
+	struct tw_sum sum = { .channel = r->of.channel,
+			      .key = key_of(r),
 			      .n = p->n,
-			      .out = tw_pool_take(s->slice.pool),
-			      .more = tw_block_new(s->heap,
-						   (size_t)r->peers * RECORD * sizeof(float)) };
+			      .out = tw_pool_take(r->of.pool),
+			      .more = tw_block_new(r->heap,
+						   (size_t)r->is.peers * RECORD * sizeof(float)) };
 
 	if (!sum.out || !sum.more) {
 		tw_block_drop(sum.out);
@@ -87,7 +87,7 @@ static enum tw_status ask(struct shard *s, struct shard_reduce *r, struct tw_con
 	}
 	memset(sum.more->data, 0, sum.more->bytes);
 	if (in)
-		write_record(tw_block_floats(sum.more) + (size_t)r->rank * RECORD, &in->has);
+		write_record(tw_block_floats(sum.more) + (size_t)r->is.rank * RECORD, &in->has);
 	if (in && share == 1.0f) {
 		sum.in = tw_block_keep(in->block);
 		sum.at = (size_t)((const uint8_t *)in->at - in->block->data);
@@ -100,46 +100,43 @@ static enum tw_status ask(struct shard *s, struct shard_reduce *r, struct tw_con
 	return TW_OK;
 }
 
-enum tw_status tw_reduce_ask_library(struct shard *s, struct shard_reduce *r,
-				     struct tw_context *ctx, struct shard_piece *p)
+enum tw_status tw_piece_ask_library(struct reducer *r, struct tw_context *ctx, struct piece *p)
 {
-	struct reduce_input own;
+	struct reducer_input own;
 	enum tw_status st;
 
 	if (p->next != LIBRARY_IDLE)
 		return p->next == LIBRARY_HAS ? TW_OK : TW_ABSENT;
-	if (r->peers != s->plan->crew.workers) {
+	if (r->is.peers != r->of.most) {
 		tw_give_up(ctx, TW_REFUSED,
 			   "the MPI library adds up what all %u workers have, and %u take part; "
 			   "use another strategy.topology.schedule",
-			   s->plan->crew.workers, r->peers);
+			   r->of.most, r->is.peers);
 		return TW_ABSENT;
 	}
-	if (r->contributes && !tw_reduce_input(s, r, &own))
+	if (r->is.contributes && !r->by->input(r->who, &own))
 		return TW_ABSENT;
-	if (r->contributes && own.unchecked && !tw_vec_finite(own.at, p->n)) { /* (a) */
-		st = ask(s, r, ctx, p, NULL);
+	if (r->is.contributes && own.unchecked && !tw_vec_finite(own.at, p->n)) { /* (a) */
+		st = ask(r, ctx, p, NULL);
 		p->next = LIBRARY_VOID;
 		return st == TW_OK ? TW_REFUSED : st;
 	}
-	st = ask(s, r, ctx, p, r->contributes ? &own : NULL);
+	st = ask(r, ctx, p, r->is.contributes ? &own : NULL);
 	p->next = LIBRARY_ASKED;
 	return st == TW_OK ? TW_ABSENT : st;
 }
 
-void tw_shard_summed(struct shard *s, struct tw_context *ctx, uint64_t key, struct tw_block *sum,
-		     struct tw_block *more)
+bool tw_piece_take_library(struct reducer *r, struct piece *p, uint64_t key, struct tw_block *sum,
+			   struct tw_block *more)
 {
-	struct shard_reduce *r = &s->reduce;
-	struct shard_piece *p = r->pieces ? &r->piece[0] : NULL;
 	struct tw_body_reduce has;
 
-	if (!p || p->next != LIBRARY_ASKED || key != key_of(s, r) ||
-	    more->bytes != (size_t)r->peers * RECORD * sizeof(float))
-		return; /* of a formation that holds no more */
+	if (p->next != LIBRARY_ASKED || key != key_of(r) ||
+	    more->bytes != (size_t)r->is.peers * RECORD * sizeof(float))
+		return false;
 	has = read_all(r, tw_block_floats(more));
 	if (has.contributions)
-		tw_reduce_hold(p, sum, tw_block_floats(sum), &has);
+		tw_piece_hold(p, sum, tw_block_floats(sum), &has);
 	p->next = LIBRARY_HAS;
-	tw_reduce_advance(s, r, ctx, p);
+	return true;
 }
