@@ -14,6 +14,7 @@
 #include "strategy/gate.h"
 #include "strategy/mixing.h"
 #include "strategy/pipeline.h"
+#include "strategy/projection.h"
 #include "strategy/reduction.h"
 #include "strategy/rule.h"
 #include "strategy/staleness.h"
@@ -216,8 +217,9 @@ struct tw_plan {
 	struct tw_half far;  /* never NULL */
 	struct tw_traffic traffic;
 	struct tw_local local;
-	float clip;  /* longest gradient norm; 0: any */
-	float decay; /* weight decay; 0 none */
+	float clip;                      /* longest gradient norm; 0: any */
+	float decay;                     /* weight decay; 0 none */
+	struct tw_projection projection; /* after each update of the parameters */
 	struct tw_schedule schedule;
 	struct tw_delay delay;
 };

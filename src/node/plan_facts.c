@@ -56,6 +56,9 @@ static bool add_rules(const struct tw_plan *p, struct tw_facts *f)
 		{ "turnable", (t & TW_RULE_LINEAR) && !(t & not_in_turn) },
 		{ "clips", p->clip > 0 },
 		{ "decays", p->decay > 0 },
+		{ "projects",
+		  tw_projection_is_box(&p->projection) || tw_projection_is_ball(&p->projection) },
+		{ "own-view", t & TW_RULE_OWN_VIEW }, /* workers see another vector */
 		/* what is applied to the parameters: also an outer rule */
 		{ "far-state", far->arrays },
 		{ "one-by-one", far->traits & TW_RULE_ONE_BY_ONE }, /* one contribution at a time */

@@ -210,6 +210,35 @@ const struct tw_refusal_row tw_refusals_fetch[] = {
 };
 
 /* What steps are made of: scaled gradients, skipped pushes, steps between fetches, delays. */
+/* Where something else than an update of the shards changes parameters, those would leave the set,
+ * and nobody would bring them back. */
+const struct tw_refusal_row tw_refusals_project[] = {
+	{ "projects steps-outside", "update.project.", "update.rule",
+	  "a caller that takes its own steps projects them, too; leave this out" },
+	{ "projects delta", "update.project.", "strategy.send",
+	  "with send: delta workers take steps on parameters of their own, which nobody projects; "
+	  "use send: gradient, or leave this out" },
+	{ "projects momentum", "update.project.", "strategy.send",
+	  "with send: momentum a worker's velocity leads beyond the set, and would push against "
+	  "its border for long; use send: gradient, or leave this out" },
+	{ "projects local", "update.project.", "strategy.local.rule",
+	  "local steps change a worker's own parameters, which nobody projects; leave local: or "
+	  "this out" },
+	{ "projects caches", "update.project.", "strategy.cache",
+	  "a worker adds its own updates to what it has, and nobody projects that; use cache: "
+	  "false, or leave this out" },
+	{ "projects lockfree", "update.project.", "strategy.gate",
+	  "with [gate] workers write the parameters element by element, and no update is ever "
+	  "whole; use gate: [at-once gate], or leave this out" },
+	{ "projects loose", "update.project.", "strategy.topology.kind",
+	  "replicas that differ draw each other's parameters together between updates; use "
+	  "topology: server or allreduce, or leave this out" },
+	{ "projects own-view", "update.project.", "update.rule",
+	  "with this rule workers see parameters beyond those that are kept, outside the set; use "
+	  "rule: [turnable rule], or leave this out" },
+	{ NULL },
+};
+
 const struct tw_refusal_row tw_refusals_steps[] = {
 	{ "totals normalises !delta", "strategy.sum", "update.rule",
 	  "this rule divides by the size of gradients, so their total has the same effect as their "

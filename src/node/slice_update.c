@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slice_update.c - the one line that every method runs through, over one slice:
  *
- *	correct → add → divide → weight decay → rule.apply → rule.view
+ *	correct → add → divide → weight decay → rule.apply → projection → rule.view
  *
- * tile by tile, so that a tile stays in cache from the first hook to the last.  The rules are in
- * slice_update.h. */
+ * tile by tile, so that a tile stays in cache from the first hook to the last; only a projection
+ * walks over the whole slice after that.  The rules are in slice_update.h. */
 #include "node/slice_update.h"
 #include "node/half.h"
 #include "vec/vec.h"
@@ -620,6 +620,7 @@ enum tw_status tw_slice_update_commit(struct slice *s, struct tw_context *ctx,
 		return TW_NO_MEMORY;
 	}
 	run_tiles(s, &u);
+	tw_project(&s->plan->projection, tw_block_floats(u.next), s->trainable);
 	finish_update(s, ctx, &u);
 	return TW_OK;
 }

@@ -411,6 +411,39 @@ static enum tw_status check_model(const struct tw_job *job, struct tw_error *why
 	return TW_OK;
 }
 
+static enum tw_status check_projection(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_job_update *u = &job->update;
+
+	if (u->box.count && u->box.count != 2)
+		return tw_job_refuse(job, why, "update.project.box",
+				     "needs two numbers, lowest and highest, such as [-1, 1]");
+	if (u->box.count && !(u->box.at[0] < u->box.at[1]))
+		return tw_job_refuse(job, why, "update.project.box",
+				     "needs the lower number first, such as [-1, 1]");
+	if (isnan(u->ball))
+		return TW_OK;
+	if (u->ball == 0)
+		return tw_job_refuse(job, why, "update.project.ball",
+				     "a ball of norm 0 has one point, so nothing could be learnt; "
+				     "use a number above 0, or leave this out");
+	if (u->box.count)
+		return tw_job_refuse(job, why, "update.project.ball",
+				     "the nearest point of a ball and a box together is not found "
+				     "by one after the other; leave update.project.box or this "
+				     "out");
+	if (job->plan.staging.stages > 1 || job->cluster.shards > 1 || job->cluster.servers > 1)
+		return tw_job_refuse(
+			job, why, "update.project.ball",
+			"the norm is that of all parameters, and %s hold parts of them; use "
+			"shards: 1 with one server and one stage, or update.project.box, which "
+			"is found element by element",
+			job->plan.staging.stages > 1 ? "stages"
+			: job->cluster.shards > 1    ? "several shards"
+						     : "several servers");
+	return TW_OK;
+}
+
 enum tw_status tw_job_check_lengths(const struct tw_job *job, struct tw_error *why)
 {
 	const enum tw_status st = check_samples(job, why);
@@ -453,6 +486,8 @@ const struct tw_job_check tw_job_checks[] = {
 	{ .refusals = tw_refusals_rounds },
 	{ .refusals = tw_refusals_fetch },
 	{ .refusals = tw_refusals_steps },
+	{ .refusals = tw_refusals_project },
+	{ .check = check_projection },
 	{ .check = check_stream },
 	{ .refusals = tw_refusals_model },
 	{ .refusals = tw_refusals_keep },

@@ -261,6 +261,14 @@ const struct tw_option tw_update_rows[] = {
 		     "linear warm-up of the learning rate; 0: none", .example = "5"),
 	TW_OPTION_AS(U, schedule.warmup_from, "schedule.warmup_from", TW_F64, "0", NULL, 0, 1,
 		     "factor of the learning rate at the start of the warm-up", .example = "0.1"),
+	TW_OPTION_AS(U, ball, "project.ball", TW_F64, "none", "norm", 0, LARGE,
+		     "after every update, the parameters become the nearest whose Euclidean norm, "
+		     "over the whole vector, is at most this; none: no projection",
+		     .example = "10"),
+	TW_OPTION_AS(U, box, "project.box", TW_F64S, "[]", NULL, -LARGE, LARGE,
+		     "after every update, each parameter becomes the nearest number from the first "
+		     "to the second of these; []: no projection",
+		     .example = "[-0.5, 1]"),
 	TW_OPTION_END
 };
 static const struct tw_option step_rows[] = {

@@ -120,6 +120,8 @@ struct tw_job_update {
 	double decay, clip, global_clip;
 	const char *layers;          /* "[0-7=0.1]": factors of the rate */
 	struct tw_schedule schedule; /* `epochs` is the length of the run, from train: */
+	double ball;                 /* update.project: NAN: none ... */
+	struct tw_f64s box;          /* ... no numbers: none */
 };
 
 /* Who holds the shards. */

@@ -25,6 +25,8 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	{ "auto-rate external", "update.rate", NULL,
 	  "rates are tried before a run, and whoever computes this model is asked for gradients "
 	  "only in a run; give a number" },
+	{ "auto-rate projects", "update.rate", "update.project.",
+	  "rates are tried before a run, without a projection; give a number" },
 	{ "layer-rates !network", "update.layers", NULL,
 	  "names layers of a network, and this model has none; leave this out" },
 	{ "layer-rates steps-outside", "update.layers", NULL,

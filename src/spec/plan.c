@@ -382,6 +382,12 @@ static void copy_values(struct tw_job *job)
 	p->traffic.skip_fetch = s->skip_fetch;
 	p->clip = (float)job->update.clip;
 	p->decay = (float)job->update.decay;
+	p->projection =
+		(struct tw_projection){ .ball = isnan(job->update.ball) ? 0 : job->update.ball };
+	if (job->update.box.count == 2) { /* any other number of them is refused */
+		p->projection.low = (float)job->update.box.at[0];
+		p->projection.high = (float)job->update.box.at[1];
+	}
 	p->delay.steps = job->world == TW_WORLD_SIM ? job->delay.steps : 0;
 	p->delay.law = (enum tw_delay_law)job->delay.law;
 	p->delay.ramp = job->delay.ramp;
@@ -667,6 +673,8 @@ uint32_t tw_job_usual_shards(const struct tw_job *job, size_t total)
 	const size_t parts = job->strategy.fragments;
 	size_t shards = bytes / MIB + (bytes % MIB != 0);
 
+	if (tw_projection_is_ball(&job->plan.projection)) /* the norm is of the whole vector */
+		return 1;
 	shards = shards > 16 ? 16 : shards;
 	shards = shards < job->cluster.servers ? job->cluster.servers : shards;
 	/* fragments of equal numbers of shards */

@@ -84,8 +84,12 @@ static enum tw_status take_range(struct shard *s, struct tw_context *ctx, const 
 	if (st != TW_OK)
 		return st;
 	memset(tw_block_floats(p->w) + p->n, 0, (p->all - p->n) * sizeof(float));
-	if (m->b.host.cut == 0)
-		return ctx->engine->class->init(ctx->engine, p->from, p->n, tw_block_floats(p->w));
+	if (m->b.host.cut == 0) {
+		st = ctx->engine->class->init(ctx->engine, p->from, p->n, tw_block_floats(p->w));
+		if (st == TW_OK)
+			tw_project(&p->plan->projection, tw_block_floats(p->w), p->trainable);
+		return st;
+	}
 	return tw_slice_restore(p, tw_msg_payload(m), m->h.payload);
 }
 
