@@ -4,148 +4,12 @@
 #include "base/fetch.h"
 #include "world/sim_run.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define TICK       (5 * TW_SECOND)
 #define CROWD      4096 /* actors for which a heap of their own pays */
-#define POST_AHEAD 3
-#define LOOK_EVERY 256 /* events between two looks at the signals */
-
-void tw_sim_fail(struct sim *s, enum tw_status status, const char *format, ...)
-{
-	char text[sizeof s->ran->error.text];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	if (!s->over)
-		tw_fail(&s->ran->error, status, "%s", text);
-	s->over = true;
-}
-
-/* Events. */
-
-bool tw_sim_queue(struct sim *s, int64_t at, struct event *e)
-{
-	if (tw_queue_push(&s->queue, at, e))
-		return true;
-	tw_sim_fail(s, TW_NO_MEMORY, "no memory for the simulator's queue");
-	return false;
-}
-
-bool tw_sim_push(struct sim *s, int64_t at, struct event *e)
-{
-	if (!tw_sim_queue(s, at, e))
-		return false;
-	s->due++;
-	return true;
-}
-
-struct event *tw_sim_event_new(struct sim *s, enum event_kind kind, struct cell *cell, void *what)
-{
-	struct event *e = tw_slab_take(&s->events);
-
-	if (!e) {
-		tw_sim_fail(s, TW_NO_MEMORY, "no memory for an event");
-		return NULL;
-	}
-	*e = (struct event){ .kind = (uint8_t)kind, .cell = cell, .what = what };
-	if (cell)
-		e->boot = cell->ctx.boot;
-	return e;
-}
-
-struct event *tw_sim_event(struct sim *s, int64_t at, enum event_kind kind, struct cell *cell,
-			   void *what)
-{
-	struct event *e = tw_sim_event_new(s, kind, cell, what);
-
-	if (e && !tw_sim_push(s, at, e)) {
-		tw_slab_give(&s->events, e);
-		return NULL;
-	}
-	return e;
-}
-
-void tw_sim_give_up(struct sim *s, struct event *e)
-{
-	e->kind = EVENT_GIVEN_UP;
-	s->due--;
-}
-
-/* Handlers. */
-
-bool tw_sim_lives(const struct sim *s, const struct cell *c, uint32_t boot)
-{
-	return c->actor && c->ctx.boot == boot;
-}
-
-static void post_first(struct sim *s, uint64_t count)
-{
-	struct tw_msg *m = s->out, *ahead = s->out;
-
-	for (int k = 0; k < POST_AHEAD && ahead; k++)
-		ahead = ahead->next;
-	s->out = NULL;
-	s->out_end = &s->out;
-	while (m) {
-		struct tw_msg *next = m->next;
-
-		if (ahead) {
-			const struct node *to = &s->cast.node[next->to.node];
-
-			tw_fetch(tw_sim_parcel(ahead), sizeof(struct parcel));
-			tw_fetch(to, sizeof *to);
-			ahead = ahead->next;
-		}
-		m->next = NULL;
-		if (count && !s->over) {
-			count--;
-			tw_sim_post(s, m);
-		} else {
-			tw_sim_parcel_free(s, tw_sim_parcel(m));
-		}
-		m = next;
-	}
-}
-
-/* Crash whom this handler was the last of.  If it was the victim's own, it dies somewhere between
- * two of its sends. */
-static void kill_now(struct sim *s, const struct cell *c)
-{
-	for (; s->faults.killed < s->faults.kills &&
-	       s->faults.kill[s->faults.killed]->event <= s->ran->events;
-	     s->faults.killed++) {
-		const struct tw_fault *f = s->faults.kill[s->faults.killed];
-		uint64_t sends = 0;
-
-		for (const struct tw_msg *m = s->out; m; m = m->next)
-			sends++;
-		if (f->a == c->ctx.self.node)
-			sends = tw_rng_u64(&s->rng, f->a, tw_sim_mix(f->event, sends)) %
-				(sends + 1);
-		post_first(s, sends);
-		if (!s->over)
-			tw_sim_crash(s, f->a, f->lasts);
-	}
-	s->faults.next_kill = s->faults.killed < s->faults.kills
-				      ? s->faults.kill[s->faults.killed]->event
-				      : UINT64_MAX;
-}
-
-void tw_sim_leave(struct sim *s, struct cell *c)
-{
-	s->ran->events++;
-	tw_sim_wait_look(s, c);
-	if (s->ran->events >= s->faults.next_kill)
-		kill_now(s, c);
-	else if (s->out)
-		post_first(s, UINT64_MAX);
-}
+#define LOOK_EVERY 256  /* events between two looks at the signals */
 
 /* What happens. */
 
@@ -459,7 +323,7 @@ static void boot(struct sim *s)
 
 static void close_run(struct sim *s)
 {
-	post_first(s, 0);
+	tw_sim_post_first(s, 0);
 	tw_sim_saves_close(s);
 	for (uint32_t i = 0; s->cast.node && s->cast.cells && i < s->cast.nodes; i++)
 		tw_sim_node_stop(s, i);

@@ -162,12 +162,15 @@ struct links {
 	bool lossy;
 };
 
+struct sim;
+
 struct faults {
 	struct tw_fault *all; /* given and drawn */
 	size_t count;
-	const struct tw_fault **kill; /* KILL_AT, ascending */
+	const struct tw_fault **kill_at; /* KILL_AT, ascending */
 	size_t kills, killed;
-	uint64_t next_kill;
+	uint64_t next_kill; /* events after which the next one is due ... */
+	void (*kill)(struct sim *s, const struct cell *c); /* ... and what is told; c has sent */
 };
 
 struct sim {
@@ -194,7 +197,7 @@ struct sim {
 	uint32_t interrupted_boot; /* the master that was told */
 };
 
-/* sim.c */
+/* sim_event.c */
 void tw_sim_fail(struct sim *s, enum tw_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Queue the event; false, and the run is over, without memory.  The first does not count it as
@@ -207,10 +210,24 @@ struct event *tw_sim_event(struct sim *s, int64_t at, enum event_kind kind, stru
 			   void *what);
 /* The event will not happen. */
 void tw_sim_give_up(struct sim *s, struct event *e);
-/* A handler of the cell has returned: count it, post what it sent, crash the nodes that must. */
-void tw_sim_leave(struct sim *s, struct cell *c);
 /* May this cell of a node be entered, if it was up since `boot`? */
 bool tw_sim_lives(const struct sim *s, const struct cell *c, uint32_t boot);
+
+/* sim_hop.c */
+/* What bytes take there, ns. */
+int64_t tw_sim_takes(size_t bytes, double bandwidth);
+/* What comes behind a hop, HOP_NIC standing for that of the sender, and what it needs. */
+void tw_sim_go_on(const struct sim *s, struct parcel *p, enum hop behind);
+
+/* sim_send.c */
+/* A handler of the cell has returned: count it, send what it sent, crash the nodes that must. */
+void tw_sim_leave(struct sim *s, struct cell *c);
+/* Of what the last handler sent, so many messages leave; the others are lost. */
+void tw_sim_post_first(struct sim *s, uint64_t count);
+
+/* sim_arrive.c: a parcel's first byte, and all of it, or its turn in a shard's queue. */
+void tw_sim_arrive(struct sim *s, struct parcel *p);
+void tw_sim_received(struct sim *s, struct parcel *p);
 
 /* sim_world.c */
 extern const struct tw_world tw_sim_world;
@@ -252,10 +269,10 @@ void tw_sim_stuck(struct sim *s, const char *why);
 /* sim_link.c */
 void tw_sim_parcel_free(struct sim *s, struct parcel *p);
 struct cell *tw_sim_cell(const struct sim *s, struct tw_addr addr); /* NULL: there is none */
-void tw_sim_post(struct sim *s, struct tw_msg *m);
-void tw_sim_arrive(struct sim *s, struct parcel *p);
-void tw_sim_received(struct sim *s, struct parcel *p);
 bool tw_sim_linked(const struct sim *s, uint32_t a, uint32_t b);
+/* Two nodes whose roles do not link them talk: from now on they hear when the other is gone.  False
+ * without memory. */
+bool tw_sim_befriend(struct sim *s, uint32_t a, uint32_t b);
 /* The nodes that may be linked with this one: so many, and the k-th, in ascending order but for
  * friends.  A worker's are few, however many workers there are. */
 uint32_t tw_sim_neighbours(const struct sim *s, uint32_t node);
@@ -265,15 +282,36 @@ struct pair *tw_sim_pair_new(struct sim *s, uint32_t a, uint32_t b);   /* NULL: 
 void tw_sim_pair_drop_held(struct sim *s, struct pair *p);
 void tw_sim_links_release(struct sim *s);
 
-/* sim_fault.c */
+/* sim_fault_plan.c */
 enum tw_status tw_sim_faults_open(struct sim *s, const struct tw_fault *given, size_t count);
 void tw_sim_faults_close(struct sim *s);
+
+/* sim_fault.c */
 void tw_sim_fault_event(struct sim *s, const struct event *e);
-void tw_sim_crash(struct sim *s, uint32_t node, int64_t lasts);
+/* Crash whom this handler was the last of.  If it was the victim's own, it dies somewhere between
+ * two of its sends. */
+void tw_sim_kill(struct sim *s, const struct cell *c);
 
 static inline struct node *tw_sim_node_of(const struct sim *s, const struct cell *c)
 {
 	return &s->cast.node[c->ctx.self.node];
+}
+
+/* The bandwidth of a node's card. */
+static inline double tw_sim_nic(const struct sim *s, const struct node *n)
+{
+	return n->machine ? n->machine->bandwidth : s->options->bandwidth;
+}
+
+static inline uint32_t tw_sim_group(const struct node *n) /* 0: of none */
+{
+	return n->machine ? n->machine->group : 0;
+}
+
+/* A hop has it from `begin` to `end`: when does the one behind begin with it? */
+static inline int64_t tw_sim_begins(const struct parcel *p, int64_t begin, int64_t end)
+{
+	return end - p->lasts > begin ? end - p->lasts : begin;
 }
 
 static inline struct parcel *tw_sim_parcel(struct tw_msg *m)
