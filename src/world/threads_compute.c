@@ -2,66 +2,12 @@
 /* threads_compute.c - computations of workers, and who runs them; invariants: threads_inner.h. */
 #include "world/threads_inner.h"
 
-#define BRIEF  (50 * TW_SECOND / 1000000) /* less than two threads need to wake each other */
-#define KNOWN  8                          /* so often in a row, and it is thought to be brief */
-#define SURE   (2 * KNOWN)
-#define PASSES 8 /* computations of the port in one turn */
-
-/* --- pace --- */
-
-/* On a busy machine anything takes long now and then; what takes long twice is not brief. */
-void tw_threads_took(struct pace *p, uint32_t samples, int64_t ns)
-{
-	const uint32_t brief = atomic_load_explicit(&p->brief, memory_order_relaxed);
-	uint32_t next = brief < SURE ? brief + 1 : SURE;
-
-	if (ns > BRIEF)
-		next = (brief < SURE ? brief : SURE) / 4;
-	else if (samples > atomic_load_explicit(&p->samples, memory_order_relaxed))
-		atomic_store_explicit(&p->samples, samples, memory_order_relaxed);
-	if (next != brief)
-		atomic_store_explicit(&p->brief, next, memory_order_relaxed);
-}
-
-static bool is_brief(const struct pace *p, uint32_t samples)
-{
-	return atomic_load_explicit(&p->brief, memory_order_relaxed) >= KNOWN &&
-	       samples <= atomic_load_explicit(&p->samples, memory_order_relaxed);
-}
-
-static bool is_free_port(const struct hand *me)
-{
-	return me == &me->world->hand[PORT] && !me->world->helpers;
-}
-
-bool tw_threads_visits(const struct hand *me, const struct cell *c)
-{
-	bool brief = false;
-
-	if (!is_free_port(me) || !is_brief(&c->pace[PACE_HANDLER], 0) ||
-	    !is_brief(&me->world->passive, 0))
-		return false;
-	for (int kind = 0; kind < TW_PASSES; kind++)
-		brief = brief || is_brief(&c->pace[kind], 0);
-	return brief && atomic_load(&c->away);
-}
-
-/* --- computing --- */
-
-static bool may_compute(const struct hand *me, const struct cell *c, const struct tw_compute *job)
-{
-	if (c->owner == me)
-		return true;
-	return is_free_port(me) && me->passes < PASSES && atomic_load(&c->away) &&
-	       is_brief(&c->pace[job->pass.kind], job->in.count);
-}
-
 /* Inside: the computation that this hand may begin. */
 static struct tw_compute *take_job(struct hand *me, struct cell *c)
 {
 	struct tw_compute *job = c->wanted;
 
-	if (!job || c->running || !may_compute(me, c, job))
+	if (!job || c->running || !tw_threads_may_compute(me, c, job))
 		return NULL;
 	c->wanted = job->world;
 	if (!c->wanted)
@@ -103,10 +49,9 @@ static void run_job(struct hand *me, struct cell *c, struct tw_compute *job)
 		job->status = run_timed(me, c, &in, job);
 }
 
-bool tw_threads_compute(struct hand *me, struct cell *c)
+struct tw_compute *tw_threads_begin(struct hand *me, struct cell *c)
 {
 	struct tw_compute *job;
-	int64_t began;
 	bool left;
 
 	tw_threads_enter(me, c);
@@ -117,16 +62,16 @@ bool tw_threads_compute(struct hand *me, struct cell *c)
 		atomic_store(&c->owner->called, true);
 		tw_threads_wake(c->owner);
 	}
-	if (!job)
-		return false;
-	if (c->owner == me) { /* what came before `computing` was left to us */
-		tw_threads_drain(me, c);
-		tw_threads_work(me);
-	} else {
+	if (job && c->owner != me)
 		me->passes++;
-	}
-	run_job(me, c, job);
+	return job;
+}
 
+void tw_threads_compute(struct hand *me, struct cell *c, struct tw_compute *job)
+{
+	int64_t began;
+
+	run_job(me, c, job);
 	atomic_store(&c->computing, false);
 	tw_threads_enter(me, c);
 	c->running = NULL;
@@ -139,5 +84,4 @@ bool tw_threads_compute(struct hand *me, struct cell *c)
 	if (me->world->options.gateway)
 		tw_threads_took(&c->pace[PACE_HANDLER], 0, tw_threads_now(me->world) - began);
 	tw_threads_leave(c);
-	return true;
 }

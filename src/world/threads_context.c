@@ -105,30 +105,6 @@ static void context_cancel(struct tw_context *ctx, struct tw_compute *compute)
 	/* one that has not begun is completed when this handler has returned */
 }
 
-void tw_threads_job(struct threads *w, struct job *j)
-{
-	struct hand *keeper = &w->hand[STOREKEEPER];
-
-	j->next = NULL;
-	pthread_mutex_lock(&keeper->lock);
-	*w->job_end = j;
-	w->job_end = &j->next;
-	pthread_cond_signal(&keeper->wake);
-	pthread_mutex_unlock(&keeper->lock);
-}
-
-void tw_threads_job_free(struct threads *w, struct job *j)
-{
-	if (j->kind == JOB_SAVE || j->kind == JOB_PUT) {
-		for (size_t k = 0; k < j->count; k++)
-			tw_block_drop(j->parts[k].bytes);
-		w->heap->put(w->heap, j->parts);
-	} else if (j->parts) {
-		w->cluster->store->loaded_free(w->cluster->store, j->parts, j->count);
-	}
-	w->heap->put(w->heap, j);
-}
-
 static struct job *new_job(struct tw_context *ctx, enum job_kind kind)
 {
 	struct cell *c = context_of(ctx)->cell;
@@ -218,38 +194,6 @@ static void context_log(struct tw_context *ctx, enum tw_level level, const char 
 
 	if (c->world->cluster->log)
 		tw_log_line(c->world->cluster->log, level, c->name, "%s", line);
-}
-
-void tw_threads_end(struct threads *w, enum tw_status status, struct tw_totals *totals,
-		    const char *who)
-{
-	struct tw_totals late = { 0 };
-	bool first;
-
-	pthread_mutex_lock(&w->end_lock);
-	first = !atomic_load(&w->over);
-	if (first) {
-		if (totals)
-			w->ran->totals = *totals;
-		w->ran->totals.status = status;
-		if (status != TW_OK)
-			tw_fail(&w->ran->error, status, "%s%s%s", who ? who : "", who ? ": " : "",
-				totals && totals->text[0] ? totals->text : tw_status_name(status));
-		atomic_store(&w->over, true);
-	} else if (totals) {
-		late = *totals;
-	}
-	pthread_mutex_unlock(&w->end_lock);
-	tw_totals_release(&late);
-	if (!first)
-		return;
-	for (size_t k = 0; k < w->hands; k++) {
-		atomic_store(&w->hand[k].stop, true);
-		tw_threads_wake(&w->hand[k]);
-	}
-	pthread_mutex_lock(&w->hand[STOREKEEPER].lock);
-	pthread_cond_signal(&w->hand[STOREKEEPER].wake);
-	pthread_mutex_unlock(&w->hand[STOREKEEPER].lock);
 }
 
 static void context_finish(struct tw_context *ctx, enum tw_status status, struct tw_totals *totals)

@@ -10,47 +10,6 @@ static struct hand *hand_of(struct tw_port *p)
 	return (struct hand *)p;
 }
 
-void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, char *out,
-		     size_t room)
-{
-	const struct tw_gateway *g = w->options.gateway;
-
-	if (g) {
-		g->name(g->arg, a, slot, out, room);
-		return;
-	}
-	switch (a.role) {
-	case TW_MASTER:
-		snprintf(out, room, "master");
-		break;
-	case TW_SERVER:
-		snprintf(out, room, "server %u", tw_server_number(a.node));
-		break;
-	case TW_SHARD:
-		snprintf(out, room, "shard %u", a.index);
-		break;
-	default:
-		if (w->cluster->cells > 1)
-			snprintf(out, room, "worker %u.%u", slot, a.index);
-		else
-			snprintf(out, room, "worker %u", slot);
-	}
-}
-
-void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m)
-{
-	const struct threads *w = me->world;
-
-	if (w->options.gateway) {
-		w->options.gateway->send(w->options.gateway->arg, m);
-		return;
-	}
-	tw_log_line(w->cluster->log, TW_WARNING, from->name,
-		    "sent %s to node %u role %u index %u, but there is no such actor",
-		    tw_type_name(m->h.type), m->to.node, m->to.role, m->to.index);
-	tw_msg_pool_give(&me->messages, m);
-}
-
 size_t tw_port_msg_bytes(void)
 {
 	return sizeof(struct mail);

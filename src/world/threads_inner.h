@@ -217,8 +217,6 @@ static inline void tw_threads_rest(void)
 #endif
 }
 
-/* threads_mail.c */
-
 /* Nanoseconds since the run began. */
 static inline int64_t tw_threads_now(const struct threads *w)
 {
@@ -227,60 +225,105 @@ static inline int64_t tw_threads_now(const struct threads *w)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * TW_SECOND + t.tv_nsec - w->began;
 }
+
+/* Only its own hand writes a count; others may read it meanwhile. */
+static inline void tw_threads_bump(_Atomic uint64_t *count, uint64_t by)
+{
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + by,
+			      memory_order_relaxed);
+}
+
+/* threads_common.c */
+
+void tw_threads_wake(struct hand *h);
+/* "worker 3", or as the gateway says. */
+void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, char *out,
+		     size_t room);
 /* Bytes that all hands, and the gateway, have moved so far. */
 void tw_threads_bytes(const struct threads *w, uint64_t *sent, uint64_t *received);
+/* Give the storekeeper a job; free one. */
+void tw_threads_job(struct threads *w, struct job *j);
+void tw_threads_job_free(struct threads *w, struct job *j);
+/* The first end counts.  Takes what totals hold; `who` (may be NULL) begins the sentence. */
+void tw_threads_end(struct threads *w, enum tw_status status, struct tw_totals *totals,
+		    const char *who);
+
+/* threads_pace.c */
+
+/* Something of the kind took so long. */
+void tw_threads_took(struct pace *p, uint32_t samples, int64_t ns);
+/* Does this hand go on with what it puts into the mailbox of this worker (7)? */
+bool tw_threads_visits(const struct hand *me, const struct cell *c);
+/* May this hand run this computation of the cell? */
+bool tw_threads_may_compute(const struct hand *me, const struct cell *c,
+			    const struct tw_compute *job);
+
+/* threads_ready.c */
+
+/* Outside: put the cell on this hand's list. */
+void tw_threads_list(struct hand *me, struct cell *c);
+/* Make what this hand cannot begin at once ready for hands that wait. */
+void tw_threads_share(struct hand *me);
+/* The next cell of its list, or of those that others made ready; NULL: there is none. */
+struct cell *tw_threads_next(struct hand *me);
+
+/* threads_box.c */
+
 struct cell *tw_threads_find(const struct threads *w, struct tw_addr to);
 /* Fills the table that `find` uses; false if two cells have the same address. */
 bool tw_threads_index(struct threads *w);
-/* Free the mail in the cell's mailbox; no other hand is left. */
-void tw_threads_empty(struct hand *me, struct cell *c);
 /* Put mail into a mailbox; some hand will handle it, perhaps this one at its next `work`. */
 void tw_threads_post(struct hand *me, struct cell *c, struct mail *mail);
 bool tw_threads_try(struct hand *me, struct cell *c);
 /* Enter as its owner, who waits for the short visits of others. */
 void tw_threads_enter(struct hand *me, struct cell *c);
 void tw_threads_leave(struct cell *c);
-/* Inside: handle what is in the mailbox; a worker's own hand stops when it has work outside. */
-void tw_threads_handle(struct hand *me, struct cell *c);
-/* Inside: fire the alarms that are due. */
-void tw_threads_ring(struct hand *me, struct cell *c);
-/* Inside, after a handler: deliver its sends, and complete what it cancelled. */
-void tw_threads_settle(struct hand *me, struct cell *c);
-/* Outside: put the cell on this hand's list. */
-void tw_threads_list(struct hand *me, struct cell *c);
-/* Outside: handle the mail of listed cells and of those others made ready, until there is none.
- * False if there was nothing to do. */
-bool tw_threads_work(struct hand *me);
-/* Outside: empty one mailbox, if the cell can be entered. */
-void tw_threads_drain(struct hand *me, struct cell *c);
-void tw_threads_wake(struct hand *h);
 
-/* threads_compute.c */
-
-/* Outside: run the oldest computation that the cell has asked for, with the cell left open to
- * others (4).  False: there is none for this hand; its owner is called if there is one for him. */
-bool tw_threads_compute(struct hand *me, struct cell *c);
-/* Does this hand go on with what it puts into the mailbox of this worker (7)? */
-bool tw_threads_visits(const struct hand *me, const struct cell *c);
-/* Something of the kind took so long. */
-void tw_threads_took(struct pace *p, uint32_t samples, int64_t ns);
-
-/* threads_outside.c */
+/* threads_offer.c */
 
 /* Inside, after a handler: offer the oldest computation at the desk, if there is one. */
 void tw_threads_offer(struct cell *c);
 /* Inside: a computation that was cancelled and that nobody has begun; NULL: there is none. */
 struct tw_compute *tw_threads_withdraw(struct cell *c);
+/* Inside: what was offered came back without an answer. */
+void tw_threads_not_out(struct cell *c);
+
+/* threads_settle.c */
+
+/* Inside, after a handler: deliver its sends, and complete what it cancelled. */
+void tw_threads_settle(struct hand *me, struct cell *c);
+/* Of body, tail and payload: what a wire could damage. */
+uint64_t tw_threads_hash(const struct tw_msg *m);
+
+/* threads_compute.c */
+
+/* Outside: take the oldest computation that the cell has asked for and this hand may run.  From now
+ * on the cell is open to others (4).  NULL: there is none for this hand; its owner is called if
+ * there is one for him. */
+struct tw_compute *tw_threads_begin(struct hand *me, struct cell *c);
+/* Outside: run it, and tell the cell. */
+void tw_threads_compute(struct hand *me, struct cell *c, struct tw_compute *job);
+
+/* threads_mail.c */
+
+/* Free the mail in the cell's mailbox; no other hand is left. */
+void tw_threads_empty(struct hand *me, struct cell *c);
+/* Inside: handle what is in the mailbox; a worker's own hand stops when it has work outside. */
+void tw_threads_handle(struct hand *me, struct cell *c);
+/* Inside: fire the alarms that are due. */
+void tw_threads_ring(struct hand *me, struct cell *c);
+/* Outside: handle the mail of listed cells and of those others made ready, until there is none.
+ * False if there was nothing to do. */
+bool tw_threads_work(struct hand *me);
+/* Outside: empty one mailbox, if the cell can be entered. */
+void tw_threads_drain(struct hand *me, struct cell *c);
+
+/* threads_outside.c */
+
+/* On the caller's thread: what was offered has its answer. */
+void tw_threads_answered(struct tw_errand *e);
 /* The run is over: nothing is with a caller any more when this returns. */
 void tw_threads_outside_end(struct hand *me);
-
-/* threads_gateway.c */
-
-/* A message of a cell here to an actor that is not. */
-void tw_threads_abroad(struct hand *me, struct cell *from, struct tw_msg *m);
-/* "worker 3", or as the gateway says. */
-void tw_threads_name(const struct threads *w, struct tw_addr a, uint32_t slot, char *out,
-		     size_t room);
 
 /* threads_trace.c */
 
@@ -292,10 +335,11 @@ void tw_threads_trace_close(struct threads *w);
 /* threads_context.c */
 
 extern const struct tw_world tw_threads_world;
-/* The first end counts.  Takes what totals hold; `who` (may be NULL) begins the sentence. */
-void tw_threads_end(struct threads *w, enum tw_status status, struct tw_totals *totals,
-		    const char *who);
-void tw_threads_job(struct threads *w, struct job *j);
-void tw_threads_job_free(struct threads *w, struct job *j);
+
+/* threads_hands.c: what threads run; the housekeeper is the caller's. */
+void *tw_threads_worker(void *hand);
+void *tw_threads_helper(void *hand);
+void *tw_threads_storekeeper(void *hand);
+void tw_threads_housekeep(struct hand *me);
 
 #endif

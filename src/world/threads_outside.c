@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* threads_outside.c - computations that callers make: offered at the desk, answered by guests;
- * invariants: (8) in threads_inner.h. */
+/* threads_outside.c - computations that callers have made: guests bring the answers; invariant (8)
+ * in threads_inner.h. */
 #include "world/threads_inner.h"
 
 /* --- guests --- */
@@ -27,15 +27,14 @@ static void give_back(struct threads *w, struct hand *me)
 	pthread_mutex_unlock(&w->guest_lock);
 }
 
-/* --- offering and answering --- */
+/* --- answering --- */
 
 static struct cell *cell_of(struct tw_errand *e)
 {
 	return (struct cell *)((char *)e - offsetof(struct cell, errand));
 }
 
-/* On the caller's thread. */
-static void answered(struct tw_errand *e)
+void tw_threads_answered(struct tw_errand *e)
 {
 	struct cell *c = cell_of(e);
 	struct threads *w = c->world;
@@ -59,43 +58,6 @@ static void answered(struct tw_errand *e)
 	give_back(w, me);
 }
 
-void tw_threads_offer(struct cell *c)
-{
-	struct threads *w = c->world;
-	struct tw_compute *job = c->wanted;
-
-	if (!job || !w->cluster->desk || c->running || atomic_load(&w->over))
-		return;
-	c->wanted = job->world;
-	if (!c->wanted)
-		c->wanted_end = &c->wanted;
-	c->running = job;
-	c->errand = (struct tw_errand){ .c = job, .answered = answered };
-	pthread_mutex_lock(&w->guest_lock);
-	w->out++;
-	pthread_mutex_unlock(&w->guest_lock);
-	tw_desk_offer(w->cluster->desk, &c->errand);
-}
-
-static void not_out(struct cell *c)
-{
-	pthread_mutex_lock(&c->world->guest_lock);
-	c->world->out--;
-	pthread_mutex_unlock(&c->world->guest_lock);
-	c->running = NULL;
-}
-
-struct tw_compute *tw_threads_withdraw(struct cell *c)
-{
-	struct tw_compute *job = c->running;
-
-	if (!job || !c->world->cluster->desk || !atomic_load(&job->cancel) ||
-	    !tw_desk_withdraw(c->world->cluster->desk, &c->errand))
-		return NULL;
-	not_out(c);
-	return job;
-}
-
 void tw_threads_outside_end(struct hand *me)
 {
 	struct threads *w = me->world;
@@ -107,7 +69,7 @@ void tw_threads_outside_end(struct hand *me)
 		if (c->running) {
 			atomic_store(&c->running->cancel, true);
 			if (tw_desk_withdraw(w->cluster->desk, &c->errand))
-				not_out(c);
+				tw_threads_not_out(c);
 		}
 		tw_threads_leave(c);
 	}
