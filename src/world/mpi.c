@@ -85,7 +85,7 @@ enum tw_status tw_mpi_open(const struct tw_mpi_options *o, struct tw_mpi **out,
 	for (uint32_t k = 0; status == TW_OK && k < m->size; k++)
 		m->at[k].heard = m->at[k].spoke = m->now;
 	if (status == TW_OK)
-		status = tw_mpi_link_open(m, why);
+		status = tw_mpi_receive_open(m, why);
 	if (status == TW_OK)
 		*out = m;
 	else
@@ -225,7 +225,7 @@ int tw_mpi_main(struct tw_mpi *m, int (*run)(void *arg), void *arg)
 	m->part.number++; /* nothing belongs to a part any more */
 	tw_mpi_sums_forget(m);
 	drop_arrivals(m);
-	tw_mpi_link_close(m);
+	tw_mpi_receive_close(m);
 	tw_block_drop(m->sides.order);
 	tw_block_drop(m->sides.given);
 	m->heap->put(m->heap, m->at);

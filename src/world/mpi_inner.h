@@ -215,19 +215,12 @@ struct tw_mpi {
 	_Atomic uint64_t sent, received;
 };
 
-/* mpi_link.c: the loop's */
+/* mpi_watchdog.c */
+/* End this process after so many seconds, whatever it waits for, and say why (NULL: in silence).
+ * It takes the place of the one before; 0 seconds: none.  The loop's. */
+void tw_mpi_watchdog(int seconds, int code, const struct tw_log *log, const char *why);
 
-/* Post the ring. */
-enum tw_status tw_mpi_link_open(struct tw_mpi *m, struct tw_error *why);
-void tw_mpi_link_close(struct tw_mpi *m);
-/* Begin what outboxes have; true: there was something. */
-bool tw_mpi_collect(struct tw_mpi *m);
-/* What is over: heads are looked at, words heard, messages delivered.  True: something was. */
-bool tw_mpi_progress(struct tw_mpi *m);
-/* Deliver what waited for its part. */
-void tw_mpi_deliver(struct tw_mpi *m);
-/* Something is under way that only calls of MPI move on. */
-bool tw_mpi_active(const struct tw_mpi *m);
+/* mpi_send.c */
 
 /* Any thread: put a message into the outbox of a rank, which takes it; `ring` wakes the loop. */
 void tw_mpi_post(struct tw_mpi *m, uint32_t rank, struct tw_msg *msg);
@@ -237,6 +230,15 @@ bool tw_mpi_word(struct tw_mpi *m, uint32_t rank, const struct tw_body_data *wor
 		 struct tw_block *payload);
 bool tw_mpi_say(struct tw_mpi *m, uint32_t rank, enum word word, enum tw_status status,
 		uint64_t number, struct tw_block *payload);
+/* All ranks end: this one cannot go on, or another is lost.  With a sentence; with an exit code. */
+void tw_mpi_give_up(struct tw_mpi *m, const char *format, ...)
+	__attribute__((noreturn, format(printf, 2, 3)));
+void tw_mpi_quit(struct tw_mpi *m, int code) __attribute__((noreturn));
+void tw_mpi_trouble(struct tw_mpi *m, uint32_t rank, const char *why) __attribute__((noreturn));
+/* The loop's: begin what outboxes have; true: there was something. */
+bool tw_mpi_collect(struct tw_mpi *m);
+/* The loop's: one flight of it is over. */
+void tw_mpi_departed(struct tw_mpi *m, struct departure *d);
 
 /* mpi_sums.c */
 /* Any thread: struct tw_gateway; arg is the struct tw_mpi. */
@@ -248,15 +250,23 @@ void tw_mpi_sum_go(struct tw_mpi *m, uint32_t part, uint32_t channel, uint64_t k
 void tw_mpi_sum_over(struct tw_mpi *m, struct summing *s); /* one addition of it is */
 void tw_mpi_sums_forget(struct tw_mpi *m); /* those of earlier parts that were not begun */
 
-/* mpi_loop.c */
-void tw_mpi_turn(struct tw_mpi *m);
+/* mpi_words.c */
 /* A word has come; the loop's. */
 void tw_mpi_hear(struct tw_mpi *m, uint32_t rank, const struct tw_msg *msg);
-/* All ranks end: this one cannot go on, or another is lost. */
-void tw_mpi_give_up(struct tw_mpi *m, const char *format, ...)
-	__attribute__((noreturn, format(printf, 2, 3)));
-/* End this process after so many seconds, whatever it waits for, and say why (NULL: in silence).
- * It takes the place of the one before; 0 seconds: none.  The loop's. */
-void tw_mpi_watchdog(int seconds, int code, const struct tw_log *log, const char *why);
+
+/* mpi_receive.c: the loop's */
+
+/* Post the ring. */
+enum tw_status tw_mpi_receive_open(struct tw_mpi *m, struct tw_error *why);
+void tw_mpi_receive_close(struct tw_mpi *m);
+/* What is over: heads are looked at, words heard, messages delivered.  True: something was. */
+bool tw_mpi_progress(struct tw_mpi *m);
+/* Deliver what waited for its part. */
+void tw_mpi_deliver(struct tw_mpi *m);
+/* Something is under way that only calls of MPI move on. */
+bool tw_mpi_active(const struct tw_mpi *m);
+
+/* mpi_loop.c */
+void tw_mpi_turn(struct tw_mpi *m);
 
 #endif
