@@ -3,7 +3,6 @@
 #include "world/tcp_inner.h"
 
 #include <openssl/crypto.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -14,72 +13,6 @@
 #define FAREWELL   (5 * TW_SECOND)
 #define MODEL_TIME (60 * TW_SECOND)
 #define MODEL_RATE (4u << 20) /* bytes a second that everybody is thought to take */
-
-/* --- messages --------------------------------------------------------------------------------- */
-
-struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type)
-{
-	struct tw_msg *m = tw_msg_pool_take(&t->messages);
-
-	if (!m)
-		return NULL;
-	m->h.magic = TW_WIRE_MAGIC;
-	m->h.major = TW_WIRE_MAJOR;
-	m->h.minor = TW_WIRE_MINOR;
-	m->h.type = (uint16_t)type;
-	return m;
-}
-
-void tw_tcp_msg_free(struct tw_tcp *t, struct tw_msg *m)
-{
-	tw_msg_pool_give(&t->messages, m);
-}
-
-/* --- saying ----------------------------------------------------------------------------------- */
-
-void tw_tcp_refusals_tick(struct tw_tcp *t)
-{
-	if (t->loop.now - t->refusals.since < TW_SECOND)
-		return;
-	if (t->refusals.unsaid)
-		tw_log_line(t->o.log, TW_WARNING, t->self.who, "%u more connections were refused",
-			    t->refusals.unsaid);
-	t->refusals.since = t->loop.now;
-	t->refusals.said = t->refusals.unsaid = 0;
-}
-
-void tw_tcp_refusal(struct tw_tcp *t, const char *who, const char *format, ...)
-{
-	char line[500];
-	va_list list;
-
-	tw_tcp_refusals_tick(t);
-	if (t->refusals.said >= 5) {
-		t->refusals.unsaid++;
-		return;
-	}
-	t->refusals.said++;
-	va_start(list, format);
-	vsnprintf(line, sizeof line, format, list);
-	va_end(list);
-	tw_log_line(t->o.log, TW_WARNING, t->self.who, "%s: %s", who, line);
-}
-
-void tw_tcp_end(struct tw_tcp *t, enum tw_status status, const char *format, ...)
-{
-	char text[sizeof t->end.denied.text];
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	if (status != TW_OK)
-		tw_fail(&t->end.denied, status, "%s", text);
-	pthread_mutex_lock(&t->port_lock);
-	if (t->port)
-		tw_port_end(t->port, status, text);
-	pthread_mutex_unlock(&t->port_lock);
-}
 
 /* --- the gateway ------------------------------------------------------------------------------ */
 
@@ -155,34 +88,6 @@ static void gateway_gone(void *arg, struct tw_addr who)
 	tw_loop_ring(t);
 }
 
-void tw_tcp_bytes(struct tw_tcp *t, uint64_t *sent, uint64_t *received)
-{
-	*sent = atomic_load_explicit(&t->counts.sent, memory_order_relaxed);
-	*received = atomic_load_explicit(&t->counts.received, memory_order_relaxed);
-}
-
-void tw_tcp_codec(struct tw_tcp *t, uint64_t out[4])
-{
-	for (int k = 0; k < 4; k++)
-		out[k] = atomic_load_explicit(&t->counts.codec[k], memory_order_relaxed);
-}
-
-void tw_tcp_count(struct tw_tcp *t, const struct tw_msg *m)
-{
-	const int k = m->to.role == TW_SHARD ? 0 : 2;
-	const uint32_t s = m->h.shard;
-
-	if (m->from.role == m->to.role) /* replicas among each other: pieces of a slice */
-		return;
-	if (tw_kind_of(m->h.type)->payload != TW_PAYLOAD_SLICE || !m->h.payload || s >= t->o.shards)
-		return;
-	atomic_fetch_add_explicit(&t->counts.codec[k],
-				  (t->o.border[s + 1] - t->o.border[s]) * t->o.width *
-					  sizeof(float),
-				  memory_order_relaxed);
-	atomic_fetch_add_explicit(&t->counts.codec[k + 1], m->h.payload, memory_order_relaxed);
-}
-
 /* Of the whole run: the others say what they have sent. */
 static void gateway_bytes(void *arg, uint64_t *sent, uint64_t *received)
 {
@@ -212,7 +117,7 @@ static void name_holder(struct tw_tcp *t, uint32_t node, char *out, size_t room)
 	if (slot == UINT32_MAX)
 		snprintf(out, room, "new worker");
 	else
-		tw_identity_text(slot, tw_tcp_cells(t) > 1 ? cell : UINT32_MAX, out, room);
+		tw_peer_text(slot, tw_tcp_cells(t) > 1 ? cell : UINT32_MAX, out, room);
 }
 
 static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out, size_t room)
@@ -248,8 +153,8 @@ static void gateway_name(void *arg, struct tw_addr who, uint32_t slot, char *out
 		if (slot == UINT32_MAX)
 			snprintf(holder, sizeof holder, "worker");
 		else
-			tw_identity_text(slot, tw_tcp_cells(t) > 1 ? cell : UINT32_MAX, holder,
-					 sizeof holder);
+			tw_peer_text(slot, tw_tcp_cells(t) > 1 ? cell : UINT32_MAX, holder,
+				     sizeof holder);
 		snprintf(out, room, "%s%s%s", holder, *host ? " on " : "", host);
 	}
 }
@@ -286,6 +191,7 @@ static struct tw_tcp *make(const struct tw_tcp_options *o)
 		return NULL;
 	}
 	t->o = *o;
+	t->ears = &tw_handshake;
 	t->heap = t->blocks.heap = o->heap;
 	tw_msg_pool_init(&t->messages, o->heap, tw_port_msg_bytes(), 0, SPARES);
 	t->loop.epoll = t->loop.bell = t->door.listener = -1;

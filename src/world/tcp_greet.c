@@ -12,14 +12,14 @@ static bool agrees(struct conn *c, const struct tw_body_greet *b)
 	char its[TW_SHA_SHORT], ours[TW_SHA_SHORT];
 
 	if (!tw_sha_same(&b->job, &o->job)) {
-		tw_handshake_deny(c, TW_DENY_JOB, 0,
-				  "it has another job (hash %s, expected %s); join without a job "
-				  "file: the master sends the job",
-				  tw_sha_short(&b->job, its), tw_sha_short(&o->job, ours));
+		tw_conn_deny(c, TW_DENY_JOB, 0,
+			     "it has another job (hash %s, expected %s); join without a job "
+			     "file: the master sends the job",
+			     tw_sha_short(&b->job, its), tw_sha_short(&o->job, ours));
 		return false;
 	}
 	if (!tw_sha_same(&b->layout, &o->layout)) {
-		tw_handshake_deny(
+		tw_conn_deny(
 			c, TW_DENY_LAYOUT, 0,
 			"its layout of parameters, servers, shards and workers is different (hash "
 			"%s, expected %s): start it again, with the same version of thalweg",
@@ -27,9 +27,9 @@ static bool agrees(struct conn *c, const struct tw_body_greet *b)
 		return false;
 	}
 	if (!tw_sha_same(&b->data, &o->data)) {
-		tw_handshake_deny(c, TW_DENY_DATA, 0,
-				  "it has another data set (fingerprint %s, expected %s)",
-				  tw_sha_short(&b->data, its), tw_sha_short(&o->data, ours));
+		tw_conn_deny(c, TW_DENY_DATA, 0,
+			     "it has another data set (fingerprint %s, expected %s)",
+			     tw_sha_short(&b->data, its), tw_sha_short(&o->data, ours));
 		return false;
 	}
 	return true;
@@ -75,10 +75,10 @@ static bool known(struct conn *c, const struct tw_body_greet *b)
 {
 	if (tw_ticket_check(c->t, b) == CLAIM_TRUE)
 		return true;
-	tw_handshake_deny(c, TW_DENY_RUN, 0,
-			  "it claims to be node %u of run %016" PRIx64
-			  ", but this run has given it no such number; start it again",
-			  b->node, b->run);
+	tw_conn_deny(c, TW_DENY_RUN, 0,
+		     "it claims to be node %u of run %016" PRIx64
+		     ", but this run has given it no such number; start it again",
+		     b->node, b->run);
 	return false;
 }
 
@@ -122,7 +122,7 @@ static void enter(struct conn *c, const struct tw_body_greet *b, struct peer *p,
 
 void tw_greet_no_memory(struct conn *c)
 {
-	tw_handshake_deny(c, TW_DENY_BUSY, 5000, "no memory for another process here");
+	tw_conn_deny(c, TW_DENY_BUSY, 5000, "no memory for another process here");
 }
 
 #define NODES 0xfffffu /* that one master gives to workers before it begins again */
@@ -166,8 +166,8 @@ static bool asks(const struct conn *c, const struct tw_body_greet *b)
 
 static void not_the_master(struct conn *c)
 {
-	tw_handshake_deny(c, TW_DENY_ROLE, 0, "this is a %s, not the master; join the master",
-			  c->t->o.role == TW_TCP_SERVER ? "server" : "worker");
+	tw_conn_deny(c, TW_DENY_ROLE, 0, "this is a %s, not the master; join the master",
+		     c->t->o.role == TW_TCP_SERVER ? "server" : "worker");
 }
 
 /* Is it on the master's machine, as far as the master can tell? */
@@ -191,18 +191,18 @@ static bool can_meet(struct conn *c, const struct tw_body_greet *b)
 	if (b->port && !p && (here || !near))
 		return true;
 	if (!b->port)
-		tw_handshake_deny(c, TW_DENY_ROLE, 0, "%sthis one listens nowhere",
-				  tw_tcp_must_listen(c->t));
+		tw_conn_deny(c, TW_DENY_ROLE, 0, "%sthis one listens nowhere",
+			     tw_tcp_must_listen(c->t));
 	else if (near)
-		tw_handshake_deny(c, TW_DENY_ROLE, 0,
-				  "%sthis one listens on its own machine only, and others are "
-				  "elsewhere; start it with --listen :0",
-				  tw_tcp_must_listen(c->t));
+		tw_conn_deny(c, TW_DENY_ROLE, 0,
+			     "%sthis one listens on its own machine only, and others are "
+			     "elsewhere; start it with --listen :0",
+			     tw_tcp_must_listen(c->t));
 	else
-		tw_handshake_deny(c, TW_DENY_ROLE, 0,
-				  "%s%s listens on the master's machine only; start it again with "
-				  "--listen :0",
-				  tw_tcp_must_listen(c->t), p->name);
+		tw_conn_deny(c, TW_DENY_ROLE, 0,
+			     "%s%s listens on the master's machine only; start it again with "
+			     "--listen :0",
+			     tw_tcp_must_listen(c->t), p->name);
 	return false;
 }
 
@@ -231,12 +231,11 @@ static void greet_worker(struct conn *c, const struct tw_body_greet *b)
 	if (node <= (t->o.role == TW_TCP_WORKER || tw_tcp_workers_hold(t) ? t->self.node
 									  : t->o.servers) ||
 	    (p && p->role != TW_WORKER)) {
-		tw_handshake_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker that dials here",
-				  node);
+		tw_conn_deny(c, TW_DENY_ROLE, 0, "node %u is not a worker that dials here", node);
 		return;
 	}
 	if (p && boot < p->boot) {
-		tw_handshake_deny(c, TW_DENY_RUN, 0, "node %u is now another process", node);
+		tw_conn_deny(c, TW_DENY_RUN, 0, "node %u is now another process", node);
 		return;
 	}
 	if (!p) {
@@ -278,19 +277,18 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 		return;
 	}
 	if (tw_tcp_workers_hold(t)) {
-		tw_handshake_deny(c, TW_DENY_ROLE, 0,
-				  "this job has no servers: each worker has %s; join as a worker",
-				  t->o.peers ? "all parameters" : "the parameters of its stage");
+		tw_conn_deny(c, TW_DENY_ROLE, 0,
+			     "this job has no servers: each worker has %s; join as a worker",
+			     t->o.peers ? "all parameters" : "the parameters of its stage");
 		return;
 	}
 	if (asks(c, b)) {
 		if (node == TW_NODE_NEW || taken(tw_peer_of(t, node)))
 			node = free_server(t);
 		if (!node) {
-			tw_handshake_deny(
-				c, TW_DENY_BUSY, 2000,
-				"the job already has all its %u servers (cluster.servers)",
-				t->o.servers);
+			tw_conn_deny(c, TW_DENY_BUSY, 2000,
+				     "the job already has all its %u servers (cluster.servers)",
+				     t->o.servers);
 			return;
 		}
 		boot = t->self.id.boot << 16 | (uint32_t)++t->given.servers;
@@ -299,12 +297,12 @@ static void greet_server(struct conn *c, const struct tw_body_greet *b)
 	}
 	p = tw_peer_of(t, node);
 	if (node < 2 || node > t->o.servers) {
-		tw_handshake_deny(c, TW_DENY_RUN, 0, "node %u is not a server", node);
+		tw_conn_deny(c, TW_DENY_RUN, 0, "node %u is not a server", node);
 		return;
 	}
 	if (p && taken(p) && p->boot != boot) {
-		tw_handshake_deny(c, TW_DENY_PLACE, 0, "server %u is now another process",
-				  tw_server_number(node));
+		tw_conn_deny(c, TW_DENY_PLACE, 0, "server %u is now another process",
+			     tw_server_number(node));
 		return;
 	}
 	if (!p)
@@ -343,7 +341,7 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 	const uint32_t end = TW_GREET_ASK | TW_GREET_MODEL;
 
 	if (t->farewell.ending && !(t->farewell.giving && (b->flags & end) == end)) {
-		tw_handshake_deny(c, TW_DENY_BUSY, 2000, "the run has just ended here");
+		tw_conn_deny(c, TW_DENY_BUSY, 2000, "the run has just ended here");
 		return;
 	}
 	if (b->flags & TW_GREET_ASK) {
@@ -361,7 +359,7 @@ static void greet(struct conn *c, const struct tw_body_greet *b)
 	else if (b->role == TW_SERVER)
 		greet_server(c, b);
 	else
-		tw_handshake_deny(c, TW_DENY_ROLE, 0, "its role may not join");
+		tw_conn_deny(c, TW_DENY_ROLE, 0, "its role may not join");
 }
 
 /* --- who greets before the master has named it ------------------------------------------------ */
@@ -422,5 +420,5 @@ void tw_greet_too_late(struct conn *c)
 	c->paused = false;
 	tw_tcp_msg_free(c->t, m);
 	tw_tcp_refusal(c->t, c->name, "refused: the master has not announced node %u", node);
-	tw_handshake_deny(c, TW_DENY_BUSY, 1000, "the master has not announced node %u here", node);
+	tw_conn_deny(c, TW_DENY_BUSY, 1000, "the master has not announced node %u here", node);
 }

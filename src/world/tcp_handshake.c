@@ -5,7 +5,6 @@
 #include "world/tcp_inner.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,7 +54,7 @@ static bool actor_says(const struct conn *c, const struct tw_header *h)
 	       (roles_of(c->t, ours) & most) >> h->receiver & 1;
 }
 
-bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **why)
+static bool admit(struct conn *c, const struct tw_header *h, const char **why)
 {
 	const bool open = c->state == CONN_OPEN;
 
@@ -106,7 +105,7 @@ static bool may_trust(const struct conn *c)
 	return !c->pair && !c->t->o.tls && tw_address_stays_here(tw_stream_fd(c->stream));
 }
 
-void tw_handshake_send(struct conn *c)
+static void greet(struct conn *c)
 {
 	struct tw_tcp *t = c->t;
 	struct tw_msg *m = tw_tcp_msg(t, TW_GREET);
@@ -349,7 +348,7 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 	}
 	t->end.over = true;
 	if (tw_tcp_workers_meet(t)) /* one that hears of the end later does not miss us */
-		tw_loop_say_leaving(t);
+		tw_peers_leave(t);
 	switch (m->b.over.status) {
 	case TW_OK:
 		tw_tcp_end(t, TW_OK, "%s", "");
@@ -365,41 +364,6 @@ static void take_over(struct conn *c, const struct tw_msg *m)
 		tw_tcp_end(t, TW_REFUSED, "the run has failed on the master%s%s",
 			   *reason ? ": " : "", reason);
 	}
-}
-
-/* --- who is refused --------------------------------------------------------------------------- */
-
-void tw_handshake_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const char *format,
-		       ...)
-{
-	struct tw_tcp *t = c->t;
-	struct tw_msg *m = tw_tcp_msg(t, TW_DENY);
-	char text[400];
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	if (!wait_ms)
-		tw_tcp_refusal(t, c->name, "refused: %s", text);
-	if (m)
-		m->payload = tw_block_new(t->heap, strlen(text));
-	if (!m || !m->payload) {
-		if (m)
-			tw_tcp_msg_free(t, m);
-		tw_conn_close(c, "no memory");
-		return;
-	}
-	memcpy(m->payload->data, text, strlen(text));
-	m->h.payload = (uint32_t)strlen(text);
-	m->b.deny = (struct tw_body_deny){ .why = code, .wait = wait_ms };
-	if (c->state == CONN_ASKING) {
-		t->conns.asking--;
-		t->conns.pending++;
-	}
-	c->state = CONN_ENDING;
-	tw_conn_send(c, m);
-	tw_conn_flush(c);
 }
 
 /* --- what is given -------------------------------------------------------------------------- */
@@ -445,7 +409,7 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 
 	if (!known_data(t, b->what, &all) || b->from > all ||
 	    b->bytes > tw_payload_most(TW_DATA, 0, 0) || b->bytes > all - b->from) {
-		tw_handshake_deny(c, TW_DENY_DATA, 0, "it asks for data that does not exist");
+		tw_conn_deny(c, TW_DENY_DATA, 0, "it asks for data that does not exist");
 		return;
 	}
 	m = tw_tcp_msg(t, TW_DATA);
@@ -459,7 +423,7 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 	}
 	if (read_data(t, b, m->payload->data) != TW_OK) {
 		tw_tcp_msg_free(t, m);
-		tw_handshake_deny(c, TW_DENY_DATA, 0, "this process cannot read the data set");
+		tw_conn_deny(c, TW_DENY_DATA, 0, "this process cannot read the data set");
 		return;
 	}
 	m->b.data = *b;
@@ -470,8 +434,12 @@ static void give_data(struct conn *c, const struct tw_body_data *b)
 	tw_conn_flush(c);
 }
 
-void tw_handshake_message(struct conn *c, struct tw_msg *m)
+static void hear(struct conn *c, struct tw_msg *m)
 {
+	if (c->state == CONN_OPEN && !tw_type_is_worlds(m->h.type)) {
+		tw_identity_deliver(c, m);
+		return;
+	}
 	switch (m->h.type) {
 	case TW_GREET:
 		c->local = (m->h.flags & TW_FLAG_LOCAL) && may_trust(c);
@@ -515,3 +483,7 @@ void tw_handshake_message(struct conn *c, struct tw_msg *m)
 	}
 	tw_tcp_msg_free(c->t, m);
 }
+
+const struct tcp_ears tw_handshake = {
+	.admit = admit, .shaken = greet, .message = hear, .lost = tw_peer_lost
+};

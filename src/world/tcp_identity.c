@@ -78,7 +78,7 @@ static enum claim by_views(const struct conn *c, const struct tw_msg *m)
 	return CLAIM_TRUE;
 }
 
-enum claim tw_identity_of(const struct conn *c, const struct tw_msg *m)
+static enum claim claim_of(const struct conn *c, const struct tw_msg *m)
 {
 	struct tw_tcp *t = c->t;
 
@@ -89,6 +89,64 @@ enum claim tw_identity_of(const struct conn *c, const struct tw_msg *m)
 	learn_slot(t, c->peer, m);
 	return is_member(t, c->peer, m->h.from) ? CLAIM_TRUE : false_claim(c, m);
 }
+
+/* --- delivering ------------------------------------------------------------------------------- */
+
+static uint32_t node_of(const struct peer *p, uint32_t role)
+{
+	return role == TW_MASTER ? 0 : p->node;
+}
+
+static void pass(struct conn *c, struct tw_msg *m)
+{
+	struct tw_tcp *t = c->t;
+	bool taken = false;
+
+	tw_tcp_count(t, m);
+	pthread_mutex_lock(&t->port_lock);
+	if (t->port)
+		taken = tw_port_deliver(t->port, m);
+	pthread_mutex_unlock(&t->port_lock);
+	if (!taken)
+		tw_tcp_msg_free(t, m);
+}
+
+void tw_identity_deliver(struct conn *c, struct tw_msg *m)
+{
+	m->from.node = node_of(c->peer, m->from.role);
+	m->to.node = m->to.role == TW_MASTER ? 0 : c->t->self.node;
+	switch (claim_of(c, m)) {
+	case CLAIM_TRUE:
+		pass(c, m);
+		break;
+	case CLAIM_FALSE:
+		tw_tcp_msg_free(c->t, m);
+		break;
+	case CLAIM_WAITS:
+		c->held = m;
+		c->paused = true;
+		tw_conn_wait(c, &c->t->conns.unnamed);
+	}
+}
+
+void tw_identity_try_held(struct tw_tcp *t)
+{
+	struct conn *c, *next, *list = t->conns.unnamed;
+
+	t->conns.unnamed = NULL; /* who must wait on puts itself there again */
+	for (c = list; c; c = next) {
+		struct tw_msg *m = c->held;
+
+		next = c->waits;
+		c->held = NULL;
+		c->paused = false;
+		tw_identity_deliver(c, m);
+		c->again = c->again || !c->held;
+		t->loop.more = t->loop.more || !c->held;
+	}
+}
+
+/* --- what our actors say ---------------------------------------------------------------------- */
 
 static bool has_seats(struct tw_tcp *t, uint32_t slot)
 {
@@ -130,14 +188,6 @@ static bool learn_seats(struct tw_tcp *t, const struct tw_member *list, size_t c
 		learn_seat(t, &list[k]);
 	}
 	return true;
-}
-
-void tw_identity_text(uint32_t slot, uint32_t cell, char *out, size_t room)
-{
-	if (cell == UINT32_MAX)
-		snprintf(out, room, "worker %u", slot);
-	else
-		snprintf(out, room, "worker %u.%u", slot, cell);
 }
 
 /* Our worker is told of its cells in order; what shards say of cells has none. */
@@ -257,14 +307,13 @@ static void take_name(struct tw_tcp *t, const struct tw_tcp_news *news)
 	char name[40];
 
 	t->self.incarnation = news->incarnation;
-	tw_identity_text(news->slot, tw_tcp_cells(t) > 1 ? news->cell : UINT32_MAX, name,
-			 sizeof name);
+	tw_peer_text(news->slot, tw_tcp_cells(t) > 1 ? news->cell : UINT32_MAX, name, sizeof name);
 	snprintf(t->self.who, sizeof t->self.who, "%s on %s", name, t->self.host);
 	if (!again && t->peers.master && !t->peers.master->paired)
 		tw_log_line(t->o.log, TW_INFO, t->self.who, "joined");
 }
 
-void tw_identity_hear(struct tw_tcp *t)
+bool tw_identity_hear(struct tw_tcp *t)
 {
 	struct tw_tcp_news news;
 
@@ -276,8 +325,5 @@ void tw_identity_hear(struct tw_tcp *t)
 		tw_tcp_end(t, TW_NO_MEMORY, "no memory for the members");
 	if (news.named)
 		take_name(t, &news);
-	if (news.members && t->o.role == TW_TCP_SERVE)
-		tw_peers_group(t);
-	else if (news.members)
-		tw_conns_try_held(t);
+	return news.members;
 }

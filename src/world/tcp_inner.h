@@ -259,8 +259,19 @@ struct tcp_counts {
 	uint64_t before;       /* joiners: sent while there was an earlier master.  The loop's */
 };
 
+/* Who hears what happens to connections, and knows what it means.  Chosen once, at open. */
+struct tcp_ears {
+	/* May a frame with this header be read now? */
+	bool (*admit)(struct conn *c, const struct tw_header *h, const char **why);
+	void (*shaken)(struct conn *c); /* one that we dialled is ready for words */
+	void (*message)(struct conn *c, struct tw_msg *m); /* takes m */
+	/* A peer's connection is closed; `why` is for people. */
+	void (*lost)(struct tw_tcp *t, struct peer *p, const char *why);
+};
+
 struct tw_tcp {
 	struct tw_tcp_options o; /* never change */
+	const struct tcp_ears *ears;
 	struct tw_heap *heap;
 	struct tcp_self self;
 	struct tcp_beat beat;
@@ -306,7 +317,7 @@ static inline const char *tw_tcp_must_listen(const struct tw_tcp *t)
 	return t->o.peers ? TW_TCP_PEERS_LISTEN : TW_TCP_CELLS_LISTEN;
 }
 
-/* tcp.c */
+/* tcp_common.c */
 struct tw_msg *tw_tcp_msg(struct tw_tcp *t, enum tw_type type); /* NULL without memory */
 void tw_tcp_msg_free(struct tw_tcp *t, struct tw_msg *m);
 /* A vector passes: count it. */
@@ -318,8 +329,9 @@ void tw_tcp_refusals_tick(struct tw_tcp *t);
 /* This process cannot go on. */
 void tw_tcp_end(struct tw_tcp *t, enum tw_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+void tw_loop_ring(struct tw_tcp *t); /* any thread */
 
-/* tcp_peer.c */
+/* tcp_peers.c */
 struct peer *tw_peer_new(struct tw_tcp *t, uint32_t role, uint32_t node);
 void tw_peer_forget(struct tw_tcp *t, struct peer *p);
 void tw_peers_bury(struct tw_tcp *t);                     /* the forgotten */
@@ -335,65 +347,51 @@ struct peer *tw_peer_of_process(struct tw_tcp *t, uint64_t process);
 struct peer *tw_peer_listener(struct tw_tcp *t, const struct peer *after);
 /* SERVE: does the one connect to the other, which listens? */
 bool tw_peer_dials(const struct tw_tcp *t, const struct peer *dialler, const struct peer *listener);
-/* The connection of this peer is open: tell the actors, let messages through. */
-void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c);
-/* Its connection is closed; `why` is for people. */
-void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why);
-void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why);
-/* Timers of all peers: dial those that must be dialled, give up those that do not come back. */
-void tw_peers_tick(struct tw_tcp *t);
-int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
-void tw_peers_collect(struct tw_tcp *t);       /* outboxes into writers */
-/* SERVE: places were given to cells: connect those of one worker. */
-void tw_peers_group(struct tw_tcp *t);
-/* PEERS, to those for whom it changes when this one comes; NULL: to all. */
-void tw_peers_broadcast(struct tw_tcp *t, const struct peer *cause);
-void tw_peers_regroup(struct tw_tcp *t); /* PEERS to all, if one who listens is gone since */
-void tw_peer_rename(struct peer *p);     /* guarded by lock */
+/* "worker 3", of a cell "worker 3.1"; cell UINT32_MAX: none. */
+void tw_peer_text(uint32_t slot, uint32_t cell, char *out, size_t room);
+void tw_peer_rename(struct peer *p); /* guarded by lock */
 /* Behind what was said to this peer before; takes m.  Guarded by lock; the peer is open. */
 void tw_peer_post(struct tw_tcp *t, struct peer *p, struct tw_msg *m);
-void tw_peer_flush(struct tw_tcp *t, struct peer *p); /* its outbox into the writer, and out */
+void tw_peer_say_nothing(struct tw_tcp *t, struct peer *p); /* empty its outbox; guarded by lock */
 
 /* tcp_conn.c */
 /* Takes the socket.  NULL without memory. */
 struct conn *tw_conn_new(struct tw_tcp *t, int fd, bool dialled, bool pair, struct peer *peer);
+void tw_conn_trust(struct conn *c); /* from the next frame on, payloads are not hashed */
+void tw_conn_arm(struct conn *c);
+void tw_conn_close(struct conn *c, const char *why); /* its peer is told; freed at `bury` */
+void tw_conns_bury(struct tw_tcp *t);                /* the dead */
+/* Its node has been silent for the limit: keep the connection if OVER would go.  False: close
+ * it. */
+bool tw_conn_keep_silent(struct conn *c, const char *why);
+/* Close the SILENT connection of this process, if there is one. */
+void tw_conn_forget_silent(struct tw_tcp *t, uint64_t process);
+bool tw_conn_close_silent(struct tw_tcp *t); /* the oldest one; false: there is none */
+/* A connection with a message that is held goes to one of the lists of those, or leaves it. */
+void tw_conn_wait(struct conn *c, struct conn **list);
+void tw_conn_wait_no_more(struct conn *c, struct conn **list);
+void tw_conn_written(void *conn, struct tw_msg *m); /* a message of its writer is out */
+
+/* tcp_flow.c */
+void tw_conn_send(struct conn *c, struct tw_msg *m); /* takes m */
+void tw_conn_flush(struct conn *c);                  /* write what goes now */
+void tw_conn_ready(struct conn *c);                  /* move what can be moved */
+void tw_conn_ping(struct conn *c);
+/* Has it said everything, and was everything that it lent fetched? */
+bool tw_conn_is_done(const struct conn *c);
+/* Refuse it: a last word, then it is closed. */
+void tw_conn_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 /* The connection is open: on a socket pair, offer the other process to fetch long payloads. */
 void tw_conn_offer(struct conn *c);
 /* TW_LEND */
 void tw_conn_lend(struct conn *c, const struct tw_body_lend *b);
-/* Has it said everything, and was everything that it lent fetched? */
-bool tw_conn_is_done(const struct conn *c);
-void tw_conn_trust(struct conn *c); /* from the next frame on, payloads are not hashed */
-void tw_conn_close(struct conn *c, const char *why); /* its peer is told; freed at `bury` */
-/* Its node has been silent for the limit: give it up, and keep the connection if OVER would go. */
-void tw_conn_give_up(struct conn *c, const char *why);
-/* Close the SILENT connection of this process, if there is one. */
-void tw_conn_forget_silent(struct tw_tcp *t, uint64_t process);
-bool tw_conn_close_silent(struct tw_tcp *t);         /* the oldest one; false: there is none */
-void tw_conn_send(struct conn *c, struct tw_msg *m); /* takes m */
-void tw_conn_ready(struct conn *c);                  /* move what can be moved */
-void tw_conn_arm(struct conn *c);
-void tw_conns_tick(struct tw_tcp *t);
-void tw_conn_flush(struct conn *c); /* write what goes now */
-/* A connection with a message that is held goes to one of the lists of those, or leaves it. */
-void tw_conn_wait(struct conn *c, struct conn **list);
-void tw_conn_wait_no_more(struct conn *c, struct conn **list);
-/* Views have named new members: deliver what may be delivered now. */
-void tw_conns_try_held(struct tw_tcp *t);
-void tw_conns_bury(struct tw_tcp *t); /* the dead */
 
-/* tcp_identity.c */
-enum claim tw_identity_of(const struct conn *c, const struct tw_msg *m);
-/* What our actors say of workers (struct tw_gateway).  Any thread; arg is the struct tw_tcp. */
-void tw_identity_named(void *arg, uint32_t slot, uint32_t incarnation);
-void tw_identity_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
-/* The loop: take in what they have said. */
-void tw_identity_hear(struct tw_tcp *t);
-/* What people call the worker on this node, if views have named it: its slot and cell go to the
- * peer.  Guarded by lock. */
-void tw_identity_name(const struct tw_tcp *t, struct peer *p);
-/* "worker 3", of a cell "worker 3.1"; cell UINT32_MAX: none. */
-void tw_identity_text(uint32_t slot, uint32_t cell, char *out, size_t room);
+/* tcp_outbox.c */
+void tw_peer_flush(struct tw_tcp *t, struct peer *p); /* its outbox into the writer, and out */
+void tw_peers_collect(struct tw_tcp *t);              /* outboxes into writers */
+/* LEAVING to all, behind what our actors said last. */
+void tw_peers_leave(struct tw_tcp *t);
 
 /* tcp_ticket.c */
 /* SERVE: what the dialler shows to the listener; NULL: to us. */
@@ -407,6 +405,37 @@ void tw_ticket_tell_all(struct tw_tcp *t, struct peer *listener);
 void tw_ticket_learn(struct tw_tcp *t, const struct tw_msg *m);
 void tw_ticket_close(struct tw_tcp *t);
 
+/* tcp_places.c */
+/* PEERS, to those for whom it changes when this one comes; NULL: to all. */
+void tw_peers_broadcast(struct tw_tcp *t, const struct peer *cause);
+void tw_peers_regroup(struct tw_tcp *t); /* PEERS to all, if one who listens is gone since */
+/* SERVE: places were given to cells: connect those of one worker. */
+void tw_peers_group(struct tw_tcp *t);
+
+/* tcp_identity.c */
+/* Deliver a message of an actor, or hold it until the master has named its sender; takes m. */
+void tw_identity_deliver(struct conn *c, struct tw_msg *m);
+/* Views have named new members: deliver what may be delivered now. */
+void tw_identity_try_held(struct tw_tcp *t);
+/* What our actors say of workers (struct tw_gateway).  Any thread; arg is the struct tw_tcp. */
+void tw_identity_named(void *arg, uint32_t slot, uint32_t incarnation);
+void tw_identity_members(void *arg, struct tw_addr who, const struct tw_member *list, size_t count);
+/* The loop: take in what they have said.  True: there are other members. */
+bool tw_identity_hear(struct tw_tcp *t);
+/* What people call the worker on this node, if views have named it: its slot and cell go to the
+ * peer.  Guarded by lock. */
+void tw_identity_name(const struct tw_tcp *t, struct peer *p);
+
+/* tcp_peer.c */
+/* The connection of this peer is open: tell the actors, let messages through. */
+void tw_peer_up(struct tw_tcp *t, struct peer *p, struct conn *c);
+/* Its connection is closed; `why` is for people. */
+void tw_peer_lost(struct tw_tcp *t, struct peer *p, const char *why);
+void tw_peer_down(struct tw_tcp *t, struct peer *p, const char *why);
+/* Timers of all peers: dial those that must be dialled, give up those that do not come back. */
+void tw_peers_tick(struct tw_tcp *t);
+int64_t tw_peers_next(const struct tw_tcp *t); /* when tick has something to do */
+
 /* tcp_greet.c */
 /* Admit it, refuse it, or true: keep the message until the master has named who sent it. */
 bool tw_greet_take(struct conn *c, struct tw_msg *m);
@@ -416,19 +445,14 @@ void tw_greet_too_late(struct conn *c);
 void tw_greet_no_memory(struct conn *c);
 
 /* tcp_handshake.c */
-void tw_handshake_send(struct conn *c);
-/* A message of a connection that has not greeted, or of the world's own kind; takes it. */
-void tw_handshake_message(struct conn *c, struct tw_msg *m);
-bool tw_handshake_admit(struct conn *c, const struct tw_header *h, const char **why);
-void tw_handshake_deny(struct conn *c, enum tw_denial code, uint32_t wait_ms, const char *format,
-		       ...) __attribute__((format(printf, 4, 5)));
+extern const struct tcp_ears tw_handshake;
+
+/* tcp_tick.c */
+void tw_conns_tick(struct tw_tcp *t);
 
 /* tcp_loop.c */
 bool tw_loop_open(struct tw_tcp *t, struct tw_error *why);
 void tw_loop_turn(struct tw_tcp *t, int64_t until);
-void tw_loop_ring(struct tw_tcp *t); /* any thread */
-/* LEAVING to all, behind what our actors said last. */
-void tw_loop_say_leaving(struct tw_tcp *t);
 void tw_loop_close(struct tw_tcp *t);
 
 #endif

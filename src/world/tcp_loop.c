@@ -36,14 +36,6 @@ bool tw_loop_open(struct tw_tcp *t, struct tw_error *why)
 	return true;
 }
 
-void tw_loop_ring(struct tw_tcp *t)
-{
-	const uint64_t one = 1;
-
-	if (write(t->loop.bell, &one, sizeof one) < 0)
-		return; /* it is ringing already */
-}
-
 /* Accept only when there is somebody to talk to. */
 static void listen_or_not(struct tw_tcp *t)
 {
@@ -209,19 +201,6 @@ static void say_farewell(struct tw_tcp *t)
 	atomic_store(&t->farewell.flushed, !busy);
 }
 
-void tw_loop_say_leaving(struct tw_tcp *t)
-{
-	pthread_mutex_lock(&t->lock);
-	for (struct peer *p = t->peers.all; p; p = p->next) {
-		struct tw_msg *m = p->open ? tw_tcp_msg(t, TW_LEAVING) : NULL;
-
-		if (m) /* without memory it looks like a loss over there */
-			tw_peer_post(t, p, m);
-	}
-	pthread_mutex_unlock(&t->lock);
-	tw_peers_collect(t);
-}
-
 static void leave_when_said(struct tw_tcp *t)
 {
 	bool busy = false;
@@ -230,7 +209,7 @@ static void leave_when_said(struct tw_tcp *t)
 		return;
 	if (!t->end.gone_at) {
 		t->end.gone_at = t->loop.now;
-		tw_loop_say_leaving(t);
+		tw_peers_leave(t);
 	}
 	for (struct conn *c = t->conns.all; c; c = c->next)
 		busy = busy || (c->state != CONN_DEAD && !tw_conn_is_done(c));
@@ -278,6 +257,17 @@ static int64_t tick_every(const struct tw_tcp *t)
 	return crowd < most ? crowd : most;
 }
 
+/* What our actors have said of workers: connect them, or let those speak who waited for it. */
+static void hear_actors(struct tw_tcp *t)
+{
+	if (!tw_identity_hear(t))
+		return;
+	if (t->o.role == TW_TCP_SERVE)
+		tw_peers_group(t);
+	else
+		tw_identity_try_held(t);
+}
+
 void tw_loop_turn(struct tw_tcp *t, int64_t until)
 {
 	struct epoll_event e[EVENTS];
@@ -294,7 +284,7 @@ void tw_loop_turn(struct tw_tcp *t, int64_t until)
 		tw_peers_tick(t);
 		tw_conns_tick(t);
 	}
-	tw_identity_hear(t);
+	hear_actors(t);
 	tw_peers_regroup(t);
 	tw_peers_collect(t);
 	say_farewell(t);

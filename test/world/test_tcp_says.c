@@ -89,7 +89,7 @@ static void roles_are_those_of_the_table(void **state)
 				continue;
 			want = allowed(h.type, h.sender, h.receiver) &&
 			       heard(p.role, h.sender, process_of[own], h.receiver, t.o.peers);
-			if (tw_handshake_admit(&c, &h, &why) != want)
+			if (tw_handshake.admit(&c, &h, &why) != want)
 				fail_msg("process %u, peer %u%s: %s from role %u to role %u is %s",
 					 own, p.role, t.o.peers ? ", no servers" : "",
 					 tw_type_name(h.type), h.sender, h.receiver,
@@ -139,10 +139,10 @@ static void payloads_have_their_bounds(void **state)
 		t.o.role = cases[k].own;
 		t.o.peers = cases[k].peers;
 		p.role = cases[k].peer;
-		if (!tw_handshake_admit(&c, &h, &why))
+		if (!tw_handshake.admit(&c, &h, &why))
 			fail_msg("%s of %u bytes: %s", tw_type_name(h.type), h.payload, why);
 		h.payload++;
-		assert_false(tw_handshake_admit(&c, &h, &why));
+		assert_false(tw_handshake.admit(&c, &h, &why));
 		assert_string_equal(why, "it sends a message that is too large for its type");
 	}
 }
