@@ -36,6 +36,7 @@ extern const struct tw_option tw_data_rows[], tw_made_up_rows[], tw_data_set_row
 	tw_compare_rows[], tw_delay_rows[];
 /* The rows that a kind of schedule brings in, by enum tw_schedule_kind; NULL: none. */
 extern const struct tw_option *const tw_schedule_rows[];
+extern const char *const tw_schedule_kinds[]; /* the same order; NULL at the end */
 
 /* The sections in the order in which people write them. */
 struct tw_section {

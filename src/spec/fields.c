@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fields.c - the rows of every section of a job file, and the catalogue of all rows there are. */
+/* fields.c - the rows of every section of a job file. */
 #include "spec/field.h"
 
 #include "spec/optimiser.h"
 #include "spec/oversubscription.h"
-#include "spec/registries.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #define MANY  1e18 /* counts that nobody reaches */
@@ -37,7 +35,7 @@ static const char *const topologies[] = {
 	[TW_TOPOLOGY_MIXING] = "mixing",
 	NULL,
 };
-static const char *const kinds[] = {
+const char *const tw_schedule_kinds[] = {
 	[TW_SCHEDULE_CONSTANT] = "constant",
 	[TW_SCHEDULE_STEP] = "step",
 	[TW_SCHEDULE_COSINE] = "cosine",
@@ -253,7 +251,7 @@ const struct tw_option tw_update_rows[] = {
 			"maximum norm of the sum of all workers' gradients, instead of clip: clip "
 			"= global_clip / sqrt(workers)",
 			.example = "10"),
-	TW_OPTION_CHOICE(U, schedule.kind, "schedule.kind", "constant", kinds,
+	TW_OPTION_CHOICE(U, schedule.kind, "schedule.kind", "constant", tw_schedule_kinds,
 			 "how the learning rate changes over the run: epochs count the samples "
 			 "that are applied, not those that are dealt; inverse-root and inverse: "
 			 "rate / sqrt(t) and rate / t for update t"),
@@ -533,293 +531,49 @@ const struct tw_option tw_delay_rows[] = {
 	TW_OPTION_END
 };
 
-const struct tw_section tw_sections[] = {
-	{ "data", "The samples to train and test on." },
-	{ "model", "What is trained: a network by name (model: lenet) or by its layers (model: "
-		   "{layers: [conv 20 5x5, relu, ...]}), or a made-up problem for experiments." },
-	{ "loss", "What is minimised: a name, or a mapping with options." },
-	{ "train", "The length of the run, the random seed, and when to evaluate." },
-	{ "update", "What a gradient does to the parameters." },
-	{ "cluster", "The workers and servers, and the timeouts between them." },
-	{ "strategy", "How workers and shards exchange gradients and parameters: the name of a "
-		      "preset, or a mapping that may start from one. Without it a job is "
-		      "synchronous (ssgd), unless another field cannot be combined with rounds." },
-	{ "optimiser", "A batch method with a line search, in place of update and strategy: its "
-		       "name, or a mapping." },
-	{ "checkpoint", "When checkpoints are written, and how many are kept." },
-	{ "sim", "The simulated machines; used by thalweg sim only." },
-	{ "compare",
-	  "What thalweg compare runs side by side; other verbs ignore it. It also takes "
-	  "three mappings: vary (a field and the list of its values; two fields make a "
-	  "grid), tune (the same for values that are chosen for each method; grid in place of the "
-	  "list begins a grid of learning rates) and "
-	  "methods (a name, and the fields that differ from the job)." },
-	{ NULL, NULL },
+#define O struct tw_job_optimiser
+const struct tw_option tw_optimiser_rows[] = {
+	TW_OPTION(O, name, TW_TEXT, "none", NULL, 0, 0,
+		  "a batch method that trains in place of update: and strategy:; see the "
+		  "optimisers; none: these two do"),
+	TW_OPTION_END
 };
 
-static const struct tw_group fixed[] = {
-	{ "data.", NULL, NULL, tw_data_rows },
-	{ "data.", "data.source", "none", tw_made_up_rows },
-	{ "data.", "data.source", "a data set", tw_data_common_rows },
-	{ "data.", "data.source", "a data set", tw_data_set_rows },
-	{ "model.", "model", "a network", tw_network_rows },
-	{ "model.quadratic.", "model", "quadratic", tw_quadratic_rows },
-	{ "model.least-squares.", "model", "least-squares", tw_least_squares_rows },
-	{ "model.function.", "model", "function", tw_function_rows },
-	{ "model.external.", "model", "external", tw_external_rows },
-	{ "model.", "model", "tensors", tw_tensors_rows },
-	{ "loss.", NULL, NULL, tw_loss_rows },
-	{ "train.", NULL, NULL, tw_train_rows },
-	{ "update.", NULL, NULL, tw_update_rows },
-	{ "cluster.", NULL, NULL, tw_cluster_rows },
-	{ "strategy.", NULL, NULL, tw_strategy_rows },
-	{ "strategy.topology.", "strategy.topology.kind", "allreduce", tw_topology_rows },
-	{ "strategy.topology.", "strategy.topology.kind", "mixing", tw_mixing_rows },
-	{ "strategy.pipeline.", "strategy.pipeline.schedule", "any pipeline", tw_pipeline_rows },
-	{ "optimiser.", NULL, NULL, tw_optimiser_rows },
-	{ "optimiser.", "optimiser.name", "any optimiser", tw_optimising_rows },
-	{ "checkpoint.", NULL, NULL, tw_checkpoint_rows },
-	{ "sim.", NULL, NULL, tw_sim_rows },
-	{ "sim.delay.", NULL, NULL, tw_delay_rows },
-	{ "compare.", NULL, NULL, tw_compare_rows },
+static const char *const batches[] = { "fixed", "fresh", NULL };
+
+const struct tw_option tw_optimising_rows[] = {
+	TW_OPTION(O, portion, TW_U32, "512", "samples", 1, 1e9,
+		  "samples of one gradient; a worker that is free gets the next portion of the "
+		  "batch"),
+	TW_OPTION(O, batch, TW_TEXT, "all", NULL, 0, 0,
+		  "samples of one evaluation: all, or a number; with a number, see batches"),
+	TW_OPTION_CHOICE(O, batches, "batches", "fixed", batches,
+			 "which samples a batch has: the same in all iterations, or fresh ones in "
+			 "each (both gradients of a step are then still of one batch)"),
+	TW_OPTION_AS(O, how.l2, "l2", TW_F64, "0", NULL, 0, 1e30,
+		     "adds l2/2 times the squared norm of the parameters to the loss",
+		     .example = "1e-4"),
+	TW_OPTION_AS(O, how.gradient, "gradient", TW_F64, "1e-5", "norm", 0, 1e30,
+		     "stop when the norm of the gradient is at or below this"),
+	TW_OPTION_AS(O, how.decrease, "decrease", TW_F64, "1e-9", NULL, 0, 1,
+		     "stop when an iteration lowers the loss by no more than this, relative to the "
+		     "loss (or to 1, if the loss is smaller); not used with batches: fresh"),
+	TW_OPTION_AS(O, how.evaluations, "evaluations", TW_U64, "1000", NULL, 0, 1e12,
+		     "stop after the iteration in which this number of evaluations is reached; 0: "
+		     "no limit"),
+	TW_OPTION_AS(O, how.iterations, "iterations", TW_U64, "0", NULL, 0, 1e12,
+		     "stop after this many iterations; 0: no limit", .example = "100"),
+	TW_OPTION_AS(O, how.sufficient, "search.decrease", TW_F64, "1e-3", NULL, 0, 0.5,
+		     "line search: share of the decrease that the slope promises which a step must "
+		     "reach"),
+	TW_OPTION_AS(O, how.curvature, "search.curvature", TW_F64, "0", NULL, 0, 1,
+		     "line search: share of the slope that may be left after a step; 0: as the "
+		     "method recommends",
+		     .example = "0.9"),
+	TW_OPTION_AS(O, how.trials, "search.trials", TW_U32, "20", "evaluations", 1, 1e6,
+		     "line search: most evaluations along one direction"),
+	TW_OPTION(O, backup, TW_BOOL, "true", NULL, 0, 0,
+		  "deal the last portions of an evaluation to a second worker as well, and take "
+		  "the result that comes first"),
+	TW_OPTION_END
 };
-#define FIXED (sizeof fixed / sizeof fixed[0])
-
-bool tw_group_at(size_t k, struct tw_group *out)
-{
-	if (k < FIXED) {
-		*out = fixed[k];
-		return true;
-	}
-	k -= FIXED;
-	for (size_t i = 0; kinds[i]; i++)
-		if (tw_schedule_rows[i] && k-- == 0) {
-			*out = (struct tw_group){ "update.schedule.", "update.schedule.kind",
-						  kinds[i], tw_schedule_rows[i] };
-			return true;
-		}
-	for (const struct tw_registry *g = tw_registries; g->field; g++) {
-		if (g->any_called && k-- == 0) {
-			*out = (struct tw_group){ g->prefix, g->field, g->any_called, g->any };
-			return true;
-		}
-		for (const struct tw_variant *const *v = g->heads; *v; v++)
-			if ((*v)->options && tw_variant_fits(*v, g->with, g->without) && k-- == 0) {
-				*out = (struct tw_group){ g->prefix, g->field, (*v)->name,
-							  (*v)->options };
-				return true;
-			}
-	}
-	return false;
-}
-
-bool tw_row_next(struct tw_row_walk *w)
-{
-	if (w->row) {
-		w->row++;
-	} else {
-		tw_group_at(w->number = 0, &w->group);
-		w->row = w->group.rows;
-	}
-	while (!w->row->name) {
-		if (!tw_group_at(++w->number, &w->group))
-			return false;
-		w->row = w->group.rows;
-	}
-	snprintf(w->path, sizeof w->path, "%s%s", w->group.prefix, w->row->name);
-	return true;
-}
-
-const struct tw_option *tw_row_at(const char *path)
-{
-	for (struct tw_row_walk w = { .row = NULL }; tw_row_next(&w);)
-		if (strcmp(w.path, path) == 0)
-			return w.row;
-	return NULL;
-}
-
-const char *tw_path_last(const char *path)
-{
-	const char *dot = strrchr(path, '.');
-
-	return dot ? dot + 1 : path;
-}
-
-const char *tw_job_world(enum tw_world_kind world)
-{
-	static const char *const names[] = {
-		[TW_WORLD_SIM] = "sim",
-		[TW_WORLD_THREADS] = "threads",
-		[TW_WORLD_TCP] = "tcp",
-		[TW_WORLD_MPI] = "mpi",
-	};
-
-	return names[world];
-}
-
-struct tw_field *tw_job_field(const struct tw_job *job, const char *path)
-{
-	for (size_t k = 0; k < job->fields; k++)
-		if (strcmp(job->field[k].path, path) == 0)
-			return (struct tw_field *)&job->field[k];
-	return NULL;
-}
-
-bool tw_job_given(const struct tw_job *job, const char *path)
-{
-	const struct tw_field *f = tw_job_field(job, path);
-
-	return f && f->from && f->from->origin != TW_FROM_PRESET;
-}
-
-/* The word for a number that is not there; NULL: there must be one. */
-static const char *word_of(const struct tw_option *row)
-{
-	if (row->type == TW_F64 && row->standard && strcmp(row->standard, "none") == 0)
-		return row->standard;
-	return row->unset;
-}
-
-void tw_field_accepts(const struct tw_option *row, char *out, size_t room)
-{
-	size_t n;
-
-	tw_option_accepts(row, out, room);
-	n = strlen(out);
-	if (word_of(row))
-		snprintf(out + n, room - n, " or %s", word_of(row));
-}
-
-enum tw_status tw_field_set(const struct tw_option *row, void *base, const char *text,
-			    struct tw_arena *keep, struct tw_error *why)
-{
-	struct tw_error said = { 0 };
-	const size_t n = strlen(row->name);
-	const char *reason = said.text;
-	enum tw_status st;
-
-	if (word_of(row) && strcmp(text, word_of(row)) == 0) {
-		*(double *)((char *)base + row->offset) = (double)NAN;
-		return TW_OK;
-	}
-	st = tw_option_set(row, base, text, keep, &said);
-	if (st == TW_OK)
-		return TW_OK;
-	if (strncmp(reason, row->name, n) == 0 && strncmp(reason + n, ": ", 2) == 0)
-		reason += n + 2;
-	return tw_fail(why, st, "%s%s%s", reason, word_of(row) ? ", or " : "",
-		       word_of(row) ? word_of(row) : "");
-}
-
-const char *tw_field_text(const struct tw_option *row, const void *base, struct tw_arena *keep)
-{
-	const void *at = (const char *)base + row->offset;
-	const bool list = row->type == TW_F64S;
-	const size_t room = list ? ((const struct tw_f64s *)at)->count * 32 + 3 : 300;
-	char *text;
-
-	if (word_of(row) && isnan(*(const double *)at))
-		return word_of(row);
-	text = tw_arena_get(keep, room);
-	if (text)
-		tw_option_text(row, base, text, room);
-	return text;
-}
-
-bool tw_field_is_length(const char *path)
-{
-	static const char *const names[] = { "train.epochs", "train.steps", "train.updates",
-					     "train.time", NULL };
-
-	for (size_t k = 0; names[k]; k++)
-		if (strcmp(names[k], path) == 0)
-			return true;
-	return false;
-}
-
-bool tw_field_is_remedy(const char *path)
-{
-	return strcmp(path, "update.rate") == 0 || strcmp(path, "update.clip") == 0 ||
-	       strcmp(path, "update.global_clip") == 0;
-}
-
-bool tw_field_may_change(const struct tw_job *job, const char *path)
-{
-	const struct tw_field *f = tw_job_field(job, path);
-	const uint32_t kind = job->update.schedule.kind;
-
-	if (f && f->follows)
-		return true;
-	if (tw_job_divides(job) && strcmp(path, "cluster.workers") == 0)
-		return false; /* subsets follow from it */
-	if (tw_schedule_by_update(kind) && strcmp(path, "cluster.workers") == 0)
-		return false; /* so does the number of an update */
-	if (tw_field_is_length(path))
-		/* unless the rate at every moment follows from it */
-		return kind != TW_SCHEDULE_COSINE && kind != TW_SCHEDULE_LINEAR;
-	return strncmp(path, "cluster.", 8) == 0 || strncmp(path, "checkpoint.", 11) == 0 ||
-	       strncmp(path, "compare.", 8) == 0 || strncmp(path, "train.until.", 12) == 0 ||
-	       strncmp(path, "train.on_divergence.", 20) == 0 ||
-	       strcmp(path, "train.evaluate") == 0 || strcmp(path, "train.keep") == 0 ||
-	       strcmp(path, "train.measure") == 0 || strcmp(path, "train.patience") == 0 ||
-	       strcmp(path, "train.gap") == 0 || strcmp(path, "sim.threads") == 0 ||
-	       strncmp(path, "train.warm.", 11) == 0 || /* who begins, of those in cluster: */
-	       tw_field_is_remedy(path); /* run_directory.c allows them only after a divergence */
-}
-
-/* How far two paths lead the same way, in names: "a.b.c" and "a.b.d" agree for two. */
-static size_t agree(const char *a, const char *b)
-{
-	size_t names = 0;
-
-	for (; *a && *a == *b; a++, b++)
-		names += *a == '.';
-	return names;
-}
-
-/* Where a field was given; where it was not, its nearest neighbour; else the file. */
-static const char *place_of(const struct tw_job *job, const char *path)
-{
-	const struct tw_field *f = tw_job_field(job, path);
-	const char *place = job->file;
-	size_t most = 0;
-
-	if (f && f->from)
-		return f->from->place;
-	for (size_t k = 0; k < job->fields; k++)
-		if (job->field[k].from && agree(job->field[k].path, path) > most) {
-			most = agree(job->field[k].path, path);
-			place = job->field[k].from->place;
-		}
-	return place;
-}
-
-enum tw_status tw_job_refuse(const struct tw_job *job, struct tw_error *why, const char *path,
-			     const char *format, ...)
-{
-	char reason[480];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(reason, sizeof reason, format, args);
-	va_end(args);
-	return tw_fail(why, TW_BAD_INPUT, "%.300s: %s: %s", place_of(job, path), path, reason);
-}
-
-enum tw_status tw_job_warn(struct tw_job *job, const char *format, ...)
-{
-	const char **list = tw_arena_get(&job->arena, (job->warnings + 1) * sizeof *list);
-	char text[300];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	if (!list || !(list[job->warnings] = tw_arena_text(&job->arena, text)))
-		return TW_NO_MEMORY;
-	if (job->warnings)
-		memcpy(list, job->warning, job->warnings * sizeof *list);
-	job->warning = list;
-	job->warnings++;
-	return TW_OK;
-}

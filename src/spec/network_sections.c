@@ -268,21 +268,3 @@ enum tw_status tw_read_loss(struct tw_reading *r)
 	l->op = network ? tw_op_find(chosen) : NULL;
 	return tw_read_options(r, "loss.name");
 }
-
-uint32_t tw_job_batch(const struct tw_job *job)
-{
-	const uint32_t n = job->cluster.workers;
-
-	if (!job->data.global_batch)
-		return job->data.batch;
-	return (uint32_t)(((uint64_t)job->data.global_batch + n - 1) / n);
-}
-
-uint32_t tw_job_most_batch(const struct tw_job *job)
-{
-	const uint32_t live = job->cluster.min ? job->cluster.min : 1;
-
-	if (!job->data.global_batch)
-		return job->data.batch;
-	return (uint32_t)(((uint64_t)job->data.global_batch + live - 1) / live);
-}

@@ -14,53 +14,6 @@
 
 #define PORTIONS_MOST 1e7
 
-#define O struct tw_job_optimiser
-const struct tw_option tw_optimiser_rows[] = {
-	TW_OPTION(O, name, TW_TEXT, "none", NULL, 0, 0,
-		  "a batch method that trains in place of update: and strategy:; see the "
-		  "optimisers; none: these two do"),
-	TW_OPTION_END
-};
-
-static const char *const batches[] = { "fixed", "fresh", NULL };
-
-const struct tw_option tw_optimising_rows[] = {
-	TW_OPTION(O, portion, TW_U32, "512", "samples", 1, 1e9,
-		  "samples of one gradient; a worker that is free gets the next portion of the "
-		  "batch"),
-	TW_OPTION(O, batch, TW_TEXT, "all", NULL, 0, 0,
-		  "samples of one evaluation: all, or a number; with a number, see batches"),
-	TW_OPTION_CHOICE(O, batches, "batches", "fixed", batches,
-			 "which samples a batch has: the same in all iterations, or fresh ones in "
-			 "each (both gradients of a step are then still of one batch)"),
-	TW_OPTION_AS(O, how.l2, "l2", TW_F64, "0", NULL, 0, 1e30,
-		     "adds l2/2 times the squared norm of the parameters to the loss",
-		     .example = "1e-4"),
-	TW_OPTION_AS(O, how.gradient, "gradient", TW_F64, "1e-5", "norm", 0, 1e30,
-		     "stop when the norm of the gradient is at or below this"),
-	TW_OPTION_AS(O, how.decrease, "decrease", TW_F64, "1e-9", NULL, 0, 1,
-		     "stop when an iteration lowers the loss by no more than this, relative to the "
-		     "loss (or to 1, if the loss is smaller); not used with batches: fresh"),
-	TW_OPTION_AS(O, how.evaluations, "evaluations", TW_U64, "1000", NULL, 0, 1e12,
-		     "stop after the iteration in which this number of evaluations is reached; 0: "
-		     "no limit"),
-	TW_OPTION_AS(O, how.iterations, "iterations", TW_U64, "0", NULL, 0, 1e12,
-		     "stop after this many iterations; 0: no limit", .example = "100"),
-	TW_OPTION_AS(O, how.sufficient, "search.decrease", TW_F64, "1e-3", NULL, 0, 0.5,
-		     "line search: share of the decrease that the slope promises which a step must "
-		     "reach"),
-	TW_OPTION_AS(O, how.curvature, "search.curvature", TW_F64, "0", NULL, 0, 1,
-		     "line search: share of the slope that may be left after a step; 0: as the "
-		     "method recommends",
-		     .example = "0.9"),
-	TW_OPTION_AS(O, how.trials, "search.trials", TW_U32, "20", "evaluations", 1, 1e6,
-		     "line search: most evaluations along one direction"),
-	TW_OPTION(O, backup, TW_BOOL, "true", NULL, 0, 0,
-		  "deal the last portions of an evaluation to a second worker as well, and take "
-		  "the result that comes first"),
-	TW_OPTION_END
-};
-
 enum tw_status tw_read_optimiser(struct tw_reading *r)
 {
 	struct tw_job *job = r->job;

@@ -37,8 +37,8 @@ enum tw_status tw_read_bind(struct tw_reading *r);
 /* Give every row its value; what belongs to no row is refused, what is missing too. */
 enum tw_status tw_read_values(struct tw_reading *r);
 
-/* Parts of binding: the rows at `base` under `prefix`; the value of a field that takes the name of
- * a `kind`, which must be among `n`. */
+/* Parts of binding (choose.c): the rows at `base` under `prefix`; the value of a field that takes
+ * the name of a `kind`, which must be among `n`. */
 struct tw_name_list;
 enum tw_status tw_read_rows(struct tw_reading *r, const char *prefix, const struct tw_option *rows,
 			    void *base);
@@ -52,13 +52,14 @@ enum tw_status tw_read_variant(struct tw_reading *r, const char *field);
 /* Where a key is known that is not one of its section's: another program's name for a field, or a
  * field of that name elsewhere.  False: nowhere, and out is as it was. */
 bool tw_read_elsewhere(const char *key, char *out, size_t room);
-/* The sections that say what is trained on what (network.c). */
+/* The sections that say what is trained on what (network_sections.c). */
 enum tw_status tw_read_data(struct tw_reading *r);
 enum tw_status tw_read_model(struct tw_reading *r);
 enum tw_status tw_read_loss(struct tw_reading *r);
 /* vary, tune and methods of the section compare (compare_section.c). */
 enum tw_status tw_read_compare(struct tw_reading *r);
 
+/* Refusals (read_refuse.c). */
 enum tw_status tw_read_no_memory(struct tw_reading *r);
 /* "place: path: reason"; a node of NULL stands for the file. */
 enum tw_status tw_read_refuse(struct tw_reading *r, const struct tw_tree *node, const char *path,

@@ -245,7 +245,7 @@ static enum tw_status not_a_mapping(struct tw_reading *r, const char *path,
 	return tw_read_refuse(r, node, path, reason);
 }
 
-/* Read from the tree: see faults.c, sim_nodes.c, network.c and compare_section.c. */
+/* Read from the tree: see faults.c, sim_nodes.c, network_sections.c and compare_section.c. */
 static bool has_no_row(const char *path)
 {
 	static const char *const paths[] = {
