@@ -34,6 +34,8 @@ struct thalweg_job {
 	struct thalweg_event last; /* progress as it was last heard of */
 };
 
+/* status.c */
+
 /* Copy the internal sentence to the caller's struct, and return its status. */
 enum thalweg_status tw_api_fail(struct thalweg_error *why, const struct tw_error *said);
 
@@ -43,9 +45,6 @@ enum thalweg_status tw_api_done(struct thalweg_error *why);
 /* THALWEG_BAD_INPUT with the sentence that this argument of a function is NULL. */
 enum thalweg_status tw_api_null(struct thalweg_error *why, const char *function,
 				const char *argument);
-
-/* The sink of `log`; arg is the job. */
-void tw_api_log(void *arg, enum tw_level level, const char *who, const char *line);
 
 /* open.c */
 
@@ -65,11 +64,19 @@ enum tw_status tw_api_open(const struct thalweg_request *request, const struct t
 			   struct thalweg_job **out, struct tw_error *why);
 enum tw_level tw_api_level(int verbosity);
 /* Samples of one task at most, where gradients have `batch`. */
-uint64_t tw_task_most(uint32_t batch);
+static inline uint64_t tw_task_most(uint32_t batch)
+{
+	const uint32_t portion = 256; /* samples of an evaluation that are asked about at once */
+
+	return batch > portion ? batch : portion;
+}
 /* Samples of a gradient at most. */
 uint32_t tw_api_batch(const struct tw_job *job);
 
 /* train.c */
+
+/* The sink of `log`; arg is the job. */
+void tw_api_log(void *arg, enum tw_level level, const char *who, const char *line);
 
 enum tw_status tw_api_check_directory(const char *directory, unsigned flags, struct tw_error *why);
 /* Train it; `desk`: who computes, NULL: the engine.  `threads`: of the simulator, 0: as it says. */

@@ -11,56 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert((int)THALWEG_CANCELLED == (int)TW_CANCELLED &&
-		       (int)THALWEG_INTERRUPTED == (int)TW_INTERRUPTED &&
-		       (int)THALWEG_ABSENT == (int)TW_ABSENT &&
-		       (int)THALWEG_REFUSED == (int)TW_REFUSED && (int)THALWEG_IO == (int)TW_IO &&
-		       (int)THALWEG_NO_ROOM == (int)TW_NO_ROOM &&
-		       (int)THALWEG_BAD_BYTES == (int)TW_BAD_BYTES &&
-		       (int)THALWEG_BAD_INPUT == (int)TW_BAD_INPUT &&
-		       (int)THALWEG_NO_MEMORY == (int)TW_NO_MEMORY,
-	       "statuses are the same numbers outside and inside");
-_Static_assert((int)THALWEG_ERROR == (int)TW_ERROR && (int)THALWEG_WARNING == (int)TW_WARNING &&
-		       (int)THALWEG_INFO == (int)TW_INFO && (int)THALWEG_DEBUG == (int)TW_DEBUG,
-	       "levels are the same numbers outside and inside");
-_Static_assert(sizeof((struct thalweg_error *)0)->text == sizeof((struct tw_error *)0)->text,
-	       "a sentence fits");
-
-const char *thalweg_version(void)
-{
-	return TW_VERSION;
-}
-
-const char *thalweg_status_name(enum thalweg_status status)
-{
-	return tw_status_name((enum tw_status)status);
-}
-
-enum thalweg_status tw_api_fail(struct thalweg_error *why, const struct tw_error *said)
-{
-	if (why) {
-		why->status = (enum thalweg_status)said->status;
-		memcpy(why->text, said->text, sizeof why->text);
-	}
-	return (enum thalweg_status)said->status;
-}
-
-enum thalweg_status tw_api_done(struct thalweg_error *why)
-{
-	if (why)
-		*why = (struct thalweg_error){ .status = THALWEG_OK };
-	return THALWEG_OK;
-}
-
-enum thalweg_status tw_api_null(struct thalweg_error *why, const char *function,
-				const char *argument)
-{
-	struct tw_error said = { .status = TW_OK };
-
-	tw_fail(&said, TW_BAD_INPUT, "%s: %s is NULL", function, argument);
-	return tw_api_fail(why, &said);
-}
-
 /* --- tensors ---------------------------------------------------------------------------------- */
 
 static enum tw_status lay_out(struct thalweg_job *h)
@@ -93,8 +43,7 @@ size_t thalweg_tensors(const struct thalweg_job *job, const struct thalweg_tenso
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-#define OWN_SETS 4    /* what an engine says about itself */
-#define PORTION  256u /* samples of an evaluation that are asked about at once, at least */
+#define OWN_SETS 4 /* what an engine says about itself */
 
 static enum tw_status check(const struct thalweg_request *q, struct tw_error *why)
 {
@@ -166,11 +115,6 @@ static enum tw_status read_job(struct thalweg_job *h, const struct thalweg_reque
 	st = read_with(h, q, how, set, why);
 	h->heap->put(h->heap, set);
 	return st;
-}
-
-uint64_t tw_task_most(uint32_t batch)
-{
-	return batch > PORTION ? batch : PORTION;
 }
 
 uint32_t tw_api_batch(const struct tw_job *job)

@@ -78,7 +78,7 @@ enum tw_status tw_session_launcher(struct tw_launcher *out, struct tw_error *why
 enum tw_status tw_session_ranks(struct thalweg_session *s, const struct tw_launcher *l,
 				struct tw_error *why);
 
-/* session_open.c */
+/* session_loop.c */
 
 /* What every session needs once its job is known.  TW_BAD_INPUT: its answers are not what the job's
  * rule takes. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exchange.h - what the exchange in threads and that between processes have in common. */
+/* exchange.h - the exchange in each world, and what they have in common. */
 #ifndef TW_BENCH_EXCHANGE_H
 #define TW_BENCH_EXCHANGE_H
 
@@ -12,6 +12,9 @@
 /* The job whose only work is the exchange, `steps` times by each worker. */
 enum tw_status tw_exchange_job(enum tw_world_kind world, uint32_t workers, uint32_t steps,
 			       size_t parameters, struct tw_job **job, struct tw_error *why);
+/* In one process. */
+enum tw_status tw_exchange_threads(const struct tw_bench_how *how, json_t *cases,
+				   struct tw_error *why);
 /* Between two processes: a socket pair, loopback, TLS over loopback. */
 enum tw_status tw_exchange_tcp(const struct tw_bench_how *how, json_t *cases, struct tw_error *why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pipeline.h - what the pipeline in threads and that between processes have in common. */
+/* pipeline.h - the pipeline in each world, and what they have in common. */
 #ifndef TW_BENCH_PIPELINE_H
 #define TW_BENCH_PIPELINE_H
 
@@ -24,6 +24,9 @@ enum tw_status tw_pipeline_job_read(const struct tw_pipeline_job *q, struct tw_j
 /* Samples per second of one worker in one process. */
 enum tw_status tw_pipeline_alone(const struct tw_bench_how *how, size_t width, double *rate,
 				 struct tw_error *why);
+/* In one process. */
+enum tw_status tw_pipeline_threads(const struct tw_bench_how *how, json_t *cases,
+				   struct tw_error *why);
 /* Between two processes. */
 enum tw_status tw_pipeline_tcp(const struct tw_bench_how *how, json_t *cases, struct tw_error *why);
 

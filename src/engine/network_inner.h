@@ -106,7 +106,7 @@ size_t tw_bench_carve(const struct network *n, const struct part *p, uintptr_t b
 void tw_bench_tensors(const struct network *n, const struct part *p, const struct tw_inputs *in,
 		      struct bench *b);
 
-/* network.c */
+/* network_batch.c */
 
 /* Samples of a training batch as far as the part reads them.  again: it has read them before. */
 enum tw_status tw_network_fill(const struct network *n, const struct part *p, uint64_t from,

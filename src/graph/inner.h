@@ -72,6 +72,9 @@ struct tw_lowered {
 /* Items of the whole graph in order, layouts chosen, reorders put in, ReLUs taken, needs known;
  * then the part's items and borders.  Memory is `keep`'s. */
 enum tw_status tw_lowered_make(struct tw_lowered *net, struct tw_arena *keep, struct tw_error *why);
+/* Items before `border` that are read behind it, in order; TW_ABSENT: it cannot be cut there. */
+enum tw_status tw_lowered_border(const struct tw_lowered *net, uint32_t border,
+				 struct tw_border *out);
 /* Find the part of a net that is made; TW_ABSENT: it cannot be cut there. */
 enum tw_status tw_lowered_cut(struct tw_lowered *net);
 /* Kernels and primitives of the part's items. */

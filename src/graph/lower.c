@@ -24,11 +24,6 @@ bool tw_item_goes_back(const struct tw_lowered *net, const struct tw_item *item)
 	       !item->passes && !tw_item_has(net, item, TW_OP_ADDS);
 }
 
-size_t tw_item_floats(const struct tw_lowered *net, const struct tw_item *item)
-{
-	return net->batch * tw_shape_size(&net->graph->node[item->node].shape);
-}
-
 static void mark_live(const struct tw_graph *g, bool *live)
 {
 	live[0] = true;

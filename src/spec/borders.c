@@ -114,6 +114,8 @@ uint32_t tw_job_usual_shards(const struct tw_job *job, size_t total)
 	const size_t parts = job->strategy.fragments;
 	size_t shards = bytes / MIB + (bytes % MIB != 0);
 
+	if (tw_projection_is_ball(&job->plan.projection)) /* the norm is of the whole vector */
+		return 1;
 	shards = shards > 16 ? 16 : shards;
 	shards = shards < job->cluster.servers ? job->cluster.servers : shards;
 	/* fragments of equal numbers of shards */
