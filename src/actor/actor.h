@@ -314,9 +314,9 @@ struct tw_world {
 		     size_t count);
 	/* Keep one part of a cut that a later save completes; `saved` answers. */
 	void (*put)(struct tw_context *ctx, uint64_t cut, const struct tw_part *part);
-	void (*load)(struct tw_context *ctx); /* `loaded` answers */
-	/* The same, but of those parts of shards that hold none of the parameters from..to only
-	 * the head (node/checkpoint_part.h).  Answers come in the order of the questions. */
+	/* Read the newest complete cut; `loaded` answers, in the order of the questions.  Of those
+	 * parts of shards that hold none of the parameters from..to it may give only the head
+	 * (node/checkpoint_part.h); from and to 0: of all of them. */
 	void (*look)(struct tw_context *ctx, uint64_t from, uint64_t to);
 	void (*note)(struct tw_context *ctx, struct tw_note *note);
 	void (*log)(struct tw_context *ctx, enum tw_level level, const char *line);

@@ -5,22 +5,19 @@
 
 #include "actor/actor.h"
 
-/* Where cuts are kept.  `save` returns when the cut is complete or not there at all; `load` gives
- * the newest complete cut (0 parts and cut 0 when there is none); parts are references that the
- * caller drops.  Called by one thread at a time.
- *
- * What is too large to be in memory as a whole comes and goes part by part: `put` takes a part of a
- * cut that a later `save` completes, whose list names that part without bytes; what was put of a
- * cut that is never completed is forgotten when another one begins.  `look` is a load that gives
- * only the heads (node/checkpoint_part.h) of those parts of shards that hold no parameters of
- * from..to. */
+/* Where cuts are kept.  A cut may be too large to be in memory as a whole, so it comes and goes
+ * part by part: `put` takes a part of a cut that a later `save` completes, whose list names that
+ * part without bytes; what was put of a cut that is never completed is forgotten when another
+ * one begins.  `save` returns when the cut is complete or not there at all.  `load` gives the
+ * newest complete cut (0 parts and cut 0 when there is none); parts are references that the
+ * caller drops. `look` is a load that gives only the heads (node/checkpoint_part.h) of those
+ * parts of shards that hold no parameters of from..to.  Called by one thread at a time. */
 struct tw_store {
 	enum tw_status (*save)(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
 			       size_t count);
 	enum tw_status (*load)(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
 			       size_t *count); /* *parts from the heap given at open */
 	void (*loaded_free)(struct tw_store *s, struct tw_part *parts, size_t count);
-	/* May be NULL: nobody asks for it. */
 	enum tw_status (*put)(struct tw_store *s, uint64_t cut, const struct tw_part *part);
 	/* May be NULL: then `load` is called. */
 	enum tw_status (*look)(struct tw_store *s, uint64_t from, uint64_t to, uint64_t *cut,

@@ -77,7 +77,7 @@ static enum tw_status save_do(struct sim *s, struct save *v)
 	struct tw_store *store = s->cluster->store;
 
 	if (v->more)
-		return store->put ? store->put(store, v->cut, v->part) : TW_BAD_INPUT;
+		return store->put(store, v->cut, v->part);
 	return store->save(store, v->cut, v->part, v->parts);
 }
 
@@ -264,11 +264,6 @@ static void world_look(struct tw_context *ctx, uint64_t from, uint64_t to)
 	tw_sim_event(s, s->now + s->options->load_time, EVENT_LOADED, c, l);
 }
 
-static void world_load(struct tw_context *ctx)
-{
-	world_look(ctx, 0, UINT64_MAX);
-}
-
 static void world_note(struct tw_context *ctx, struct tw_note *note)
 {
 	struct sim *s = cell_of(ctx)->sim;
@@ -348,7 +343,6 @@ const struct tw_world tw_sim_world = {
 	.save = world_save,
 	.put = world_put,
 	.look = world_look,
-	.load = world_load,
 	.note = world_note,
 	.log = world_log,
 	.finish = world_finish,
@@ -405,8 +399,8 @@ static void on_loaded(struct sim *s, struct look *l, struct cell *c, uint32_t bo
 	look_end(s, l);
 	if (!tw_sim_lives(s, c, boot))
 		return;
-	status = store->look && to != UINT64_MAX ? store->look(store, from, to, &cut, &part, &parts)
-						 : store->load(store, &cut, &part, &parts);
+	status = store->look ? store->look(store, from, to, &cut, &part, &parts)
+			     : store->load(store, &cut, &part, &parts);
 	c->class->loaded(c->actor, &c->ctx, cut, part, parts, status);
 	tw_sim_leave(s, c);
 	if (status == TW_OK)

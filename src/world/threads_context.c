@@ -165,11 +165,6 @@ static void context_look(struct tw_context *ctx, uint64_t from, uint64_t to)
 	tw_threads_job(context_of(ctx)->cell->world, j);
 }
 
-static void context_load(struct tw_context *ctx)
-{
-	context_look(ctx, 0, UINT64_MAX);
-}
-
 static void context_note(struct tw_context *ctx, struct tw_note *note)
 {
 	struct threads *w = context_of(ctx)->cell->world;
@@ -275,7 +270,6 @@ const struct tw_world tw_threads_world = {
 	.save = context_save,
 	.put = context_put,
 	.look = context_look,
-	.load = context_load,
 	.note = context_note,
 	.log = context_log,
 	.finish = context_finish,

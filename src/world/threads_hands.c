@@ -175,13 +175,12 @@ void *tw_threads_storekeeper(void *arg)
 			j->status = store->save(store, j->cut, j->parts, j->count);
 			break;
 		case JOB_PUT:
-			j->status = store->put ? store->put(store, j->cut, j->parts) : TW_BAD_INPUT;
+			j->status = store->put(store, j->cut, j->parts);
 			break;
 		case JOB_LOAD:
-			j->status = store->look && j->to != UINT64_MAX
-					    ? store->look(store, j->from, j->to, &j->cut, &j->parts,
-							  &j->count)
-					    : store->load(store, &j->cut, &j->parts, &j->count);
+			j->status = store->look ? store->look(store, j->from, j->to, &j->cut,
+							      &j->parts, &j->count)
+						: store->load(store, &j->cut, &j->parts, &j->count);
 			if (j->status != TW_OK) {
 				j->cut = 0;
 				j->parts = NULL;

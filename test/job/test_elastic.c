@@ -673,6 +673,11 @@ static enum tw_status never_saves(struct tw_store *s, uint64_t cut, const struct
 	return TW_IO;
 }
 
+static enum tw_status never_puts(struct tw_store *s, uint64_t cut, const struct tw_part *part)
+{
+	return TW_IO;
+}
+
 static enum tw_status has_nothing(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
 				  size_t *count)
 {
@@ -687,7 +692,7 @@ static void frees_nothing(struct tw_store *s, struct tw_part *parts, size_t coun
 /* Training goes on without them; but who stops for a cut says that there is none. */
 static void a_full_disk(void **state)
 {
-	struct tw_store full = { never_saves, has_nothing, frees_nothing };
+	struct tw_store full = { never_saves, has_nothing, frees_nothing, never_puts };
 	const char *preset;
 
 	for (size_t k = 0; (preset = trial_preset(TW_WORLD_SIM, k)); k++) {

@@ -278,8 +278,19 @@ static void world_save(struct tw_context *ctx, uint64_t cut, const struct tw_par
 	p->stage->cuts++;
 }
 
-static void world_load(struct tw_context *ctx)
+static void world_put(struct tw_context *ctx, uint64_t cut, const struct tw_part *part)
 {
+	struct player *p = (struct player *)ctx;
+
+	(void)part;
+	p->saved = true;
+	p->saving = cut;
+}
+
+static void world_look(struct tw_context *ctx, uint64_t from, uint64_t to)
+{
+	(void)from;
+	(void)to;
 	((struct player *)ctx)->loading = true;
 }
 
@@ -352,7 +363,8 @@ static const struct tw_world world = {
 	.compute = world_compute,
 	.cancel = world_cancel,
 	.save = world_save,
-	.load = world_load,
+	.put = world_put,
+	.look = world_look,
 	.note = world_note,
 	.log = world_log,
 	.finish = world_finish,

@@ -234,12 +234,6 @@ static void dry_put(struct tw_context *ctx, uint64_t cut, const struct tw_part *
 	did("put", cut, 0);
 }
 
-static void dry_load(struct tw_context *ctx)
-{
-	(void)ctx;
-	did("load", 0, 0);
-}
-
 static void dry_look(struct tw_context *ctx, uint64_t from, uint64_t to)
 {
 	(void)ctx;
@@ -292,7 +286,6 @@ static const struct tw_world dry = {
 	.sum = dry_sum,
 	.save = dry_save,
 	.put = dry_put,
-	.load = dry_load,
 	.look = dry_look,
 	.note = dry_note,
 	.log = dry_log,
@@ -491,7 +484,6 @@ static const struct row {
 	WHOLE(TW_STATE, TW_SHARD, TW_MASTER, PAYLOAD, ANY),
 	FIELD(TW_PART, TW_SHARD, TW_MASTER, part, round, ANY),
 	WHOLE(TW_PART, TW_SHARD, TW_MASTER, PAYLOAD, ANY),
-	WHOLE(TW_PART, TW_SHARD, TW_MASTER, PAYLOAD_LENGTH, PADDED),
 	FIELD(TW_PIN, TW_SHARD, TW_MASTER, pin, round, ANY),
 	FIELD(TW_PIN, TW_SHARD, TW_MASTER, pin, samples, ANY),
 	FIELD(TW_PIN, TW_SHARD, TW_MASTER, pin, steps, ANY),

@@ -774,7 +774,7 @@ static void is_saved(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,
 {
 	seen.good &= status == TW_OK && tw_now(ctx) == 40 * MS;
 	if (++a->count == 3)
-		ctx->world->load(ctx);
+		ctx->world->look(ctx, 0, UINT64_MAX);
 }
 
 static void is_loaded(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,

@@ -489,7 +489,7 @@ static void protocol_saved(struct tw_actor *a, struct tw_context *ctx, uint64_t 
 	if (status != TW_OK)
 		tw_give_up(ctx, status, "not saved");
 	else
-		ctx->world->load(ctx);
+		ctx->world->look(ctx, 0, UINT64_MAX);
 }
 
 static void protocol_loaded(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,
@@ -658,7 +658,7 @@ static void crash_saver_start(struct tw_actor *a, struct tw_context *ctx)
 	if (ctx->boot == 1)
 		protocol_save(ctx, 7);
 	else
-		ctx->world->load(ctx);
+		ctx->world->look(ctx, 0, UINT64_MAX);
 }
 
 static void crash_saver_loaded(struct tw_actor *a, struct tw_context *ctx, uint64_t cut,

@@ -153,7 +153,7 @@ static void fake_loaded_free(struct tw_store *store, struct tw_part *parts, size
 
 static void saver_start(struct tw_actor *a, struct tw_context *ctx)
 {
-	ctx->world->load(ctx);
+	ctx->world->look(ctx, 0, UINT64_MAX);
 }
 
 static void saver_message(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
@@ -205,7 +205,7 @@ static void saver_saved(struct tw_actor *a, struct tw_context *ctx, uint64_t cut
 
 	s->statuses[s->ordered] = status;
 	s->order[s->ordered++] = 100 + (uint32_t)cut;
-	ctx->world->load(ctx);
+	ctx->world->look(ctx, 0, UINT64_MAX);
 }
 
 static void chatter_start(struct tw_actor *a, struct tw_context *ctx)

@@ -22,7 +22,7 @@ bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
 
 bool tw_cut_has_part(const struct master *m, uint32_t shard)
 {
-	return m->shard[shard].part || (m->cuts.large && shard < m->cuts.written);
+	return m->shard[shard].part || shard < m->cuts.written;
 }
 
 void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples)

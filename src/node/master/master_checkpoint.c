@@ -9,9 +9,9 @@
  *      be done when it asked.
  *  (3) under rounds a cut is of one round, that of the SNAP: the parts of all shards and the
  *      master's own.  Where a shard has gone on meanwhile, the cut is let go and made again.
- *  (4) a large cut (tw_plan_cut_is_large) is never here as a whole: shards are asked for their
- *      parts in order, as many at a time as may be here, and the store gets each when it comes.
- *      Under rounds such a cut drains, because (3) asks all shards at once. */
+ *  (4) shards are asked for their parts in order, as many at a time as checkpoint.memory has room
+ *      for, at least one.  The store gets each part when it and all before it are here.  Where not
+ *      all fit at once (tw_plan_cut_is_large), a cut under rounds drains, because of (3). */
 #include "node/master/master.h"
 
 #include <stdio.h>
@@ -36,8 +36,7 @@ void tw_cut_abort(struct master *m)
 	}
 	m->cuts.making = 0;
 	m->cuts.parts_here = 0;
-	m->cuts.running = false;
-	m->cuts.large = m->cuts.writing = false;
+	m->cuts.running = m->cuts.writing = false;
 	m->cuts.asked_for = m->cuts.written = 0;
 }
 
@@ -56,7 +55,7 @@ static void send_snap(struct master *m, struct tw_context *ctx, struct tw_msg *m
 void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
 	if (m->cuts.making && m->phase != PHASE_SAVE && !tw_cut_has_part(m, shard) &&
-	    (!m->cuts.large || shard < m->cuts.asked_for))
+	    shard < m->cuts.asked_for)
 		send_snap(m, ctx, tw_master_to_shard(m, ctx, shard, TW_SNAP));
 }
 
@@ -133,7 +132,6 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	if (m->cuts.making <= m->cuts.begun)
 		m->cuts.making = m->cuts.begun + 1;
 	m->cuts.running = m->phase == PHASE_RUN;
-	m->cuts.large = tw_plan_cut_is_large(m->plan);
 	m->cuts.asked = as_of_now(m);
 	tw_wish_put(m, TW_WISH_CHECKPOINT, false);
 	m->since = tw_now(ctx);
@@ -150,10 +148,7 @@ void tw_cut_snap(struct master *m, struct tw_context *ctx)
 	if (!m->cuts.running)
 		m->phase = PHASE_SNAP;
 	tw_stuck_owes_part(m);
-	if (m->cuts.large)
-		ask_for_parts(m, ctx);
-	for (uint32_t s = 0; s < m->plan->problem.shards && !m->cuts.large; s++)
-		tw_cut_snap_shard(m, ctx, s);
+	ask_for_parts(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		tw_cut_snap_worker(m, ctx, k);
 }
@@ -260,8 +255,8 @@ static void save(struct master *m, struct tw_context *ctx)
 	}
 	snprintf(parts[count++].name, sizeof parts[0].name, "master");
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		snprintf(parts[count].name, sizeof parts[0].name, "shard %u", s);
-		parts[count++].bytes = m->shard[s].part;
+		/* without bytes: it was put before */
+		snprintf(parts[count++].name, sizeof parts[0].name, "shard %u", s);
 	}
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		count += list_worker(m, k, &parts[count]);
@@ -277,14 +272,11 @@ void tw_cut_check(struct master *m, struct tw_context *ctx)
 {
 	if (!m->cuts.making || m->cuts.stored == m->cuts.making)
 		return;
-	if (m->cuts.large)
-		put_part(m, ctx);
+	put_part(m, ctx);
 	if (tw_cut_workers_keep_state(m) && m->cuts.parts_here < tw_master_live(m))
 		return;
-	if (m->cuts.large ? m->cuts.written < m->plan->problem.shards
-			  : !tw_master_every_shard(m, &m->cuts.lacks, tw_cut_has_part))
-		return;
-	save(m, ctx);
+	if (m->cuts.written == m->plan->problem.shards)
+		save(m, ctx);
 }
 
 static void keep(struct tw_block **place, struct tw_block *b)
@@ -368,7 +360,7 @@ void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *
 				    sizeof(float))
 			tw_finish_master_take(m, s, msg->payload);
 	} else if (m->cuts.making == msg->b.part.cut && m->cuts.stored != m->cuts.making &&
-		   !(m->cuts.large && (s < m->cuts.written || s >= m->cuts.asked_for))) {
+		   s >= m->cuts.written && s < m->cuts.asked_for) {
 		keep_of_shard(m, s, msg);
 	}
 	if (m->cuts.running)

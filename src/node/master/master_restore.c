@@ -3,8 +3,9 @@
  *
  *  (1) parts are named by parameter range, so that other numbers of shards and workers can load
  *      them.
- *  (2) of a large cut (tw_plan_cut_is_large) only heads are read at first.  The part of a shard is
- *      read when there is room for it; until then the shard is ASSIGNED, and HOST is not sent.
+ *  (2) the heads of all parts are read at first, and with them as many parts of shards without a
+ *      home as checkpoint.memory has room for.  The other parts are read when there is room again;
+ *      until then the shard is ASSIGNED, and HOST is not sent.
  *  (3) a cut that was not drained says for each shard what it has applied, and what the master knew
  *      to be done when it asked; the rest is dealt again. */
 #include "node/master/master.h"
@@ -92,39 +93,66 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 		tw_cut_load(m, ctx);
 }
 
-void tw_cut_load(struct master *m, struct tw_context *ctx)
-{
-	m->restart.loading = true;
-	if (tw_plan_cut_is_large(m->plan))
-		ctx->world->look(ctx, 0, 0);
-	else
-		ctx->world->load(ctx);
-}
-
 /* Is its part still to be read? (2) */
 static bool is_unread(const struct shard_info *i)
 {
 	return i->place == SHARD_ASSIGNED && i->host_cut && !i->host;
 }
 
-void tw_cut_read_next(struct master *m, struct tw_context *ctx)
+static bool is_pending(const struct shard_info *i)
+{
+	return i->place == SHARD_PENDING;
+}
+
+/* The first shard whose part is wanted, and as many behind it as there is room for, up to the last
+ * one that is; `least` of them in any case. */
+static struct shard_range wanted(const struct master *m, bool (*is)(const struct shard_info *),
+				 uint32_t least)
+{
+	const uint32_t shards = m->plan->problem.shards;
+	struct shard_range r = { 0, 0 };
+	uint64_t bytes = 0;
+
+	for (uint32_t s = 0; s < shards; s++)
+		bytes += m->shard[s].host ? m->shard[s].host->bytes : 0;
+	while (r.from < shards && !is(&m->shard[r.from]))
+		r.from++;
+	r.to = r.from;
+	for (uint32_t s = r.from; s < shards; s++) {
+		bytes += tw_plan_part_bytes(m->plan, s);
+		if (bytes > m->plan->checkpoint.memory && s - r.from >= least)
+			break;
+		if (is(&m->shard[s]))
+			r.to = s + 1;
+	}
+	return r.from < r.to ? r : (struct shard_range){ 0, 0 };
+}
+
+static void look(struct master *m, struct tw_context *ctx, struct shard_range r)
 {
 	const size_t *border = m->plan->problem.border;
-	uint64_t here = 0;
 
-	if (m->restart.reading || m->restart.loading || !tw_plan_cut_is_large(m->plan))
+	ctx->world->look(ctx, border[r.from], border[r.to]);
+}
+
+void tw_cut_load(struct master *m, struct tw_context *ctx)
+{
+	m->restart.loading = true;
+	m->restart.loads = wanted(m, is_pending, 0);
+	look(m, ctx, m->restart.loads);
+}
+
+void tw_cut_read_next(struct master *m, struct tw_context *ctx)
+{
+	bool here = false;
+
+	if (m->restart.reading.to || m->restart.loading)
 		return;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		here += m->shard[s].host ? m->shard[s].host->bytes : 0;
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		if (!is_unread(&m->shard[s]))
-			continue;
-		if (here && here + tw_plan_part_bytes(m->plan, s) > m->plan->checkpoint.memory)
-			return;
-		m->restart.reading = s + 1;
-		ctx->world->look(ctx, border[s], border[s + 1]);
-		return;
-	}
+		here = here || m->shard[s].host;
+	m->restart.reading = wanted(m, is_unread, here ? 0 : 1);
+	if (m->restart.reading.to)
+		look(m, ctx, m->restart.reading);
 }
 
 struct tw_msg *tw_cut_host_message(struct master *m, struct tw_context *ctx, uint32_t shard,
@@ -519,7 +547,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 		if (i->place != SHARD_PENDING)
 			continue;
 		i->host_cut = cut;
-		if (cut && !tw_plan_cut_is_large(m->plan))
+		if (cut && s >= m->restart.loads.from && s < m->restart.loads.to)
 			st = assemble(m, src, shards, s, other, &i->host);
 		tw_shard_put(m, i, SHARD_ASSIGNED);
 		i->incarnation = tw_master_new_incarnation(m, ctx);
@@ -543,9 +571,9 @@ static void take_all_from(struct master *m, uint64_t cut)
 	}
 }
 
-/* (2): the part of this shard was read. */
-static enum tw_status take_part(struct master *m, const struct tw_part *parts, size_t count,
-				uint32_t s)
+/* (2): the parts of these shards were read. */
+static enum tw_status take_parts(struct master *m, const struct tw_part *parts, size_t count,
+				 struct shard_range r)
 {
 	struct source *src = tw_heap_zeros(m->heap, (count + 1) * sizeof *src);
 	struct tw_master_part x;
@@ -554,9 +582,10 @@ static enum tw_status take_part(struct master *m, const struct tw_part *parts, s
 
 	if (st == TW_OK)
 		st = unpack_sources(m, parts, count, src, &shards);
-	if (st == TW_OK)
-		st = assemble(m, src, shards, s, x.slots != m->plan->crew.workers,
-			      &m->shard[s].host);
+	for (uint32_t s = r.from; s < r.to && st == TW_OK; s++)
+		if (is_unread(&m->shard[s]))
+			st = assemble(m, src, shards, s, x.slots != m->plan->crew.workers,
+				      &m->shard[s].host);
 	release_sources(m, src, shards);
 	return st;
 }
@@ -579,27 +608,37 @@ static void begin_again(struct master *m, uint64_t cut)
 	}
 }
 
-static void part_read(struct master *m, struct tw_context *ctx, uint64_t cut,
-		      const struct tw_part *parts, size_t count, enum tw_status status)
+/* Of the shards in this range, is one still to be read, from another cut than this? */
+static bool is_another(const struct master *m, struct shard_range r, uint64_t cut)
 {
-	const uint32_t s = m->restart.reading - 1;
+	for (uint32_t s = r.from; s < r.to; s++)
+		if (is_unread(&m->shard[s]) && m->shard[s].host_cut != cut)
+			return true;
+	return false;
+}
 
-	m->restart.reading = 0;
+static void parts_read(struct master *m, struct tw_context *ctx, uint64_t cut,
+		       const struct tw_part *parts, size_t count, enum tw_status status)
+{
+	const struct shard_range r = m->restart.reading;
+
+	m->restart.reading = (struct shard_range){ 0, 0 };
 	if (m->phase != PHASE_GATHER)
 		return;
-	if (status == TW_OK && is_unread(&m->shard[s]) && m->shard[s].host_cut != cut) {
+	if (status == TW_OK && is_another(m, r, cut)) {
 		begin_again(m, cut);
 		return;
 	}
-	if (status == TW_OK && is_unread(&m->shard[s]))
-		status = take_part(m, parts, count, s);
+	if (status == TW_OK)
+		status = take_parts(m, parts, count, r);
 	if (status != TW_OK) {
 		tw_give_up(ctx, status, "checkpoint %llu cannot be used: %s",
 			   (unsigned long long)cut, tw_status_name(status));
 		return;
 	}
-	if (m->shard[s].place == SHARD_ASSIGNED)
-		tw_cut_host(m, ctx, s);
+	for (uint32_t s = r.from; s < r.to; s++)
+		if (m->shard[s].place == SHARD_ASSIGNED)
+			tw_cut_host(m, ctx, s);
 	tw_cut_read_next(m, ctx);
 }
 
@@ -609,8 +648,8 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 	const bool first = !m->restart.looked;
 	const bool pending = m->places[SHARD_PENDING];
 
-	if (m->restart.reading) { /* it was asked for first */
-		part_read(m, ctx, cut, parts, count, status);
+	if (m->restart.reading.to) { /* it was asked for first */
+		parts_read(m, ctx, cut, parts, count, status);
 		return;
 	}
 	m->restart.loading = false;

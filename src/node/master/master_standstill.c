@@ -74,7 +74,7 @@ static uint64_t stamp(const struct master *m)
 		m->verdicts.number,      (uint64_t)m->verdicts.applied,
 		tw_eval_master_done(m),  tw_eval_master_evaluated(m),
 		tw_eval_master_shown(m), m->restart.current,
-		m->restart.reading,      stamp_shards(m),
+		m->restart.reading.to,   stamp_shards(m),
 		stamp_replicas(m),       tw_batch_master_progress(m),
 	};
 	uint64_t h = 0;

@@ -266,13 +266,19 @@ enum move {
 	MOVE_PUT_OFF, /* that cut could not be made: not again before TIMER_MOVE */
 };
 
+/* Shards [from, to). */
+struct shard_range {
+	uint32_t from, to;
+};
+
 /* The state to resume from.  tw_master_agreed makes the history known, and ends a move. */
 struct restart {
 	bool resume;          /* the world's clock continues from the cut's: release on time */
 	bool begun;           /* training has begun in this generation or an earlier one */
 	bool loading, looked; /* looked: the newest cut's number is known */
-	uint32_t reading;     /* the part of this shard is being read from a large cut; 0: none,
-				 else its number + 1 */
+	struct shard_range
+		loads,   /* whose parts are read with the heads of the newest cut, ... */
+		reading; /* ... and after these */
 	enum history history;
 	enum move move;
 	int64_t release;        /* when training continues; 0: immediately */
@@ -448,8 +454,8 @@ struct verdicts {
  *
  *  (1) parts_here is the number of live members with a part; without a cut under way nobody has
  *      one.
- *  (2) of a large cut, the store has the parts of the first `written` shards; the first `asked_for`
- *      were asked for theirs. */
+ *  (2) of the one under way, the store has the parts of the first `written` shards; the first
+ *      `asked_for` were asked for theirs. */
 struct cuts {
 	uint64_t last, made; /* last complete cut; made by this master */
 	uint64_t making;     /* number of the one under way; 0 none */
@@ -459,7 +465,7 @@ struct cuts {
 	bool final;          /* the one at the end is made, or being made */
 	bool was_paused;     /* workers or shards were missing since the cut before */
 	uint32_t parts_here;
-	bool large, writing;         /* writing: the store has not answered for the last part */
+	bool writing;                /* the store has not answered for the last part */
 	uint32_t asked_for, written; /* (2) */
 	uint32_t lacks;              /* whose part is not here */
 	struct tw_spans closed;      /* at the SNAP */
