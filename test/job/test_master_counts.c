@@ -2,6 +2,7 @@
 /* test_master_counts.c - every count and set that the master keeps as members change, compared with
  * a recount by plain loops after every event of simulated runs with faults. */
 #include "job/trial.h"
+#include "node/duty/checkpoint/checkpoint_state.h"
 #include "node/duty/eval/eval_state.h"
 #include "node/master/master.h"
 
@@ -232,16 +233,35 @@ static void check_round(const struct master *m)
 	seen.back += m->rounds.back.members;
 }
 
-static void check_cut_and_evaluation(const struct master *m)
+static void check_checkpoint(const struct master *m)
+{
+	const struct checkpoint_making *c = &m->checkpoint->now;
+	const uint32_t cells = tw_plan_cells(m->plan);
+	uint32_t whole = 0, owed = 0;
+
+	for (uint32_t k = 0; c->cell && k < m->plan->crew.workers; k++) {
+		uint32_t here = 0;
+
+		for (uint32_t i = 0; i < cells; i++)
+			here += c->cell[tw_checkpoint_place(m, k, i)] != NULL;
+		assert_true(!here || c->number);
+		whole += m->member[k].live && here == cells;
+	}
+	for (uint32_t s = 0; c->number && s < m->plan->problem.shards; s++)
+		owed += !c->shard[s] && s >= c->written + c->writing;
+	assert_int_equal(whole, c->whole);
+	assert_int_equal(owed, m->cuts.owed);
+	seen.parts += whole;
+}
+
+static void check_evaluation(const struct master *m)
 {
 	const struct scores *o = &m->eval->scores;
-	uint32_t parts = 0, computing = 0, asked = 0, done = 0;
+	uint32_t computing = 0, asked = 0, done = 0;
 
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		const struct member *e = &m->member[k];
 
-		assert_true(!e->part || m->cuts.making);
-		parts += e->live && e->part;
 		if (!tw_eval_master_has_chunk(m, k))
 			continue;
 		computing++;
@@ -254,10 +274,8 @@ static void check_cut_and_evaluation(const struct master *m)
 		asked += o->chunk[c].asked && !o->chunk[c].done;
 		done += o->chunk[c].done;
 	}
-	assert_int_equal(parts, m->cuts.parts_here);
 	assert_int_equal(computing, asked);
 	assert_int_equal(tw_eval_master_done(m), done);
-	seen.parts += parts;
 	seen.chunks += computing;
 }
 
@@ -298,7 +316,8 @@ static void recount(const struct tw_actor *a)
 	check_shards(m);
 	check_dealing(m);
 	check_round(m);
-	check_cut_and_evaluation(m);
+	check_checkpoint(m);
+	check_evaluation(m);
 	check_stuck(m);
 	seen.removed += tw_master_live(m) < event.live;
 	seen.served += event.dealt > 1;

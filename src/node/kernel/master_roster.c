@@ -20,11 +20,6 @@ bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
 	return true;
 }
 
-bool tw_cut_has_part(const struct master *m, uint32_t shard)
-{
-	return m->shard[shard].part || shard < m->cuts.written;
-}
-
 void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples)
 {
 	uint64_t all_steps = 0, all_samples = 0;
@@ -88,6 +83,13 @@ uint32_t tw_master_slot_at(const struct master *m, uint32_t node)
 		if (k < first && m->member[k].node == node)
 			first = k;
 	return first;
+}
+
+bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot)
+{
+	if (tw_plan_is_staged(m->plan))
+		return tw_master_slot_at(m, node) == slot;
+	return m->member[slot].live && m->member[slot].node == node;
 }
 
 /* --- replicas -------------------------------------------------------------------------------- */

@@ -18,8 +18,6 @@ static inline bool tw_server_leaves(const struct master *m, uint32_t server)
 }
 /* Is some shard kept as it was when it outlived a master? */
 bool tw_master_adopted_any(const struct master *m);
-/* Is the part of this shard for the cut under way here, or with the store? */
-bool tw_cut_has_part(const struct master *m, uint32_t shard);
 /* Steps and samples that the shards have applied, by their last word: the mean over shards. */
 void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples);
 
@@ -33,6 +31,8 @@ struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cel
 struct cell_info *tw_cell_on(const struct master *m, uint32_t node);
 uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c);
 uint32_t tw_cell_number(const struct master *m, const struct cell_info *c);
+/* Is this the node of the live member in this slot, or of one of its cells? */
+bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot);
 /* The slot of the member on this node; UINT32_MAX: none. */
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
 

@@ -6,8 +6,9 @@
 #include "base/fetch.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = { &tw_eval_master, &tw_figures_master,
-						&tw_batch_master, &tw_finish_master, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_master,       &tw_figures_master,
+						&tw_batch_master,      &tw_finish_master,
+						&tw_checkpoint_master, NULL };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
@@ -27,7 +28,6 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->restart.resume = a->resume;
 	m->restart.history = HISTORY_UNKNOWN;
 	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
-	tw_spans_init(&m->cuts.closed, heap);
 	tw_spans_init(&m->commit.spans, heap);
 	m->member = tw_heap_zeros(heap, p->crew.workers * sizeof *m->member);
 	m->shard = tw_heap_zeros(heap, p->problem.shards * sizeof *m->shard);
@@ -63,7 +63,6 @@ static void master_free(struct tw_actor *a)
 
 		tw_spans_release(&i->applied);
 		tw_spans_release(&i->twice);
-		tw_block_drop(i->part);
 		tw_block_drop(i->host);
 		m->heap->put(m->heap, i->set);
 	}
@@ -77,7 +76,6 @@ static void master_free(struct tw_actor *a)
 	tw_stalled_release(m);
 	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
-	tw_spans_release(&m->cuts.closed);
 	void *const plain[] = { m->member, m->shard, m->server, m->commit.set };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
@@ -210,8 +208,6 @@ static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *
 		tw_master_shard_hosted(m, ctx, msg);
 		break;
 	case TW_PART:
-		tw_cut_part(m, ctx, msg);
-		break;
 	case TW_SCALAR:
 	case TW_PIN:
 	case TW_FIGURES:
@@ -262,12 +258,6 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		       (double)m->plan->crew.wait / 1e9);
 		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 		return;
-	case TIMER_CUT:
-		if (m->phase == PHASE_RUN && !m->cuts.making)
-			tw_wish_put(m, TW_WISH_CHECKPOINT, true);
-		else
-			tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
-		break;
 	case TIMER_LIMIT:
 		tw_wish_put(m, TW_WISH_TIME, true);
 		break;
@@ -328,7 +318,7 @@ static void master_saved(struct tw_actor *a, struct tw_context *ctx, uint64_t cu
 {
 	struct master *m = (struct master *)a;
 
-	tw_cut_saved(m, ctx, cut, status);
+	tw_checkpoint_master_saved(m, ctx, cut, status);
 	tw_master_drive(m, ctx);
 }
 

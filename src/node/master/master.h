@@ -6,6 +6,7 @@
 #define TW_NODE_MASTER_MASTER_H
 
 #include "node/duty/batch/batch.h"
+#include "node/duty/checkpoint/checkpoint.h"
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
 #include "node/duty/finish/finish.h"
@@ -55,8 +56,6 @@ void tw_master_refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incar
 void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running);
 /* Every member, and who of them has no work, to one shard. */
 void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard);
-/* Is this the node of the live member in this slot, or of one of its cells? */
-bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot);
 /* Is it from a worker that is a member now?  One that is not is told so. */
 bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A worker that knows nothing. */
@@ -85,8 +84,6 @@ void tw_master_unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uin
 void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node);
 /* A server asks to leave. */
 void tw_master_server_leaves(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* That cut is complete: its shards have no server now. */
-void tw_master_move(struct master *m, struct tw_context *ctx);
 /* Servers that leave and host nothing any more may go; the last one does not go alone. */
 void tw_master_servers_go(struct master *m, struct tw_context *ctx);
 void tw_master_server_hello(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
@@ -173,7 +170,7 @@ void tw_orphans_pass(struct master *m, struct tw_context *ctx);
 uint64_t tw_orphans_end(const struct master *m, uint64_t end);
 /* For a cut: how much was passed over. */
 #define TW_PASSED_PART "passed"
-struct tw_array tw_orphans_pack(const struct master *m);
+struct tw_array tw_orphans_pack(const struct master *m, const struct passed *passed);
 void tw_orphans_restore(struct master *m, const struct tw_array *a);
 
 /* master_leases.c */
@@ -303,19 +300,6 @@ void tw_cut_load(struct master *m, struct tw_context *ctx);
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status);
 
-/* master_checkpoint.c */
-void tw_cut_snap(struct master *m, struct tw_context *ctx);
-void tw_cut_snap_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
-void tw_cut_snap_worker(struct master *m, struct tw_context *ctx, uint32_t slot);
-void tw_cut_part(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-void tw_cut_check(struct master *m, struct tw_context *ctx);
-void tw_cut_abort(struct master *m);
-/* Are workers' parts in a cut, too? */
-bool tw_cut_workers_keep_state(const struct master *m);
-/* How long after one cut the next is due. */
-int64_t tw_cut_period(const struct master *m);
-void tw_cut_saved(struct master *m, struct tw_context *ctx, uint64_t cut, enum tw_status status);
-
 /* master_stuck.c */
 /* Members may owe a part of a cut that they did not owe before. */
 static inline void tw_stuck_owes_part(struct master *m)
@@ -383,11 +367,6 @@ void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_mem
 void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* A cell says of another one of its worker that it says what cannot be. */
 void tw_cells_accused(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* What cells keep, in a cut and from one; nothing where workers have none. */
-void tw_cells_drop_parts(struct master *m, uint32_t slot);
-void tw_cells_forget_restore(struct master *m, uint32_t slot);
-/* The part of the cell on this node; true: all parts of this worker are here. */
-bool tw_cells_keep_part(struct master *m, uint32_t slot, uint32_t node, struct tw_block *part);
 /* The worker is no member any more: its cells begin anew. */
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_cells_down(struct master *m, struct tw_context *ctx, uint32_t node);

@@ -117,7 +117,7 @@ bool tw_calm(struct master *m, struct tw_context *ctx)
 void tw_calm_reform(struct master *m, struct tw_context *ctx)
 {
 	tw_eval_master_views_gone(m, ctx);
-	tw_cut_abort(m);
+	tw_checkpoint_master_abort(m);
 	if (m->calm.torn)
 		tw_replicas_copy_all(m);
 	tw_master_new_generation(m, ctx);

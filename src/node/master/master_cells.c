@@ -58,10 +58,6 @@ void tw_cells_release(struct master *m)
 
 	for (uint32_t k = 0; b->level && k < tw_plan_cells(m->plan); k++)
 		tw_slots_release(&b->level[k]);
-	for (uint32_t k = 0; b->cell && k < m->plan->crew.workers; k++) {
-		tw_cells_drop_parts(m, k);
-		tw_cells_forget_restore(m, k);
-	}
 	m->heap->put(m->heap, b->level);
 	m->heap->put(m->heap, b->name);
 	m->heap->put(m->heap, b->at_node);
@@ -228,9 +224,6 @@ void tw_cells_admit(struct master *m, struct tw_context *ctx, const struct tw_ms
 	}
 	tw_master_take_in(m, ctx, slot, tw_cell_at(m, slot, 0)->node,
 			  tw_cell_at(m, slot, 0)->boot); /* (2) */
-	/* as of every other who comes while a cut is made */
-	tw_cut_snap_worker(m, ctx, slot);
-	tw_stuck_owes_part(m);
 }
 
 void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_member *who)
@@ -244,50 +237,12 @@ void tw_cells_name(struct master *m, struct tw_context *ctx, const struct tw_mem
 	tw_members(ctx, list, tw_plan_cells(m->plan));
 }
 
-/* --- parts of a cut ------------------------------------------------------------------------- */
-
-void tw_cells_drop_parts(struct master *m, uint32_t slot)
-{
-	for (uint32_t k = 0; tw_plan_is_staged(m->plan) && k < tw_plan_cells(m->plan); k++) {
-		struct cell_info *c = tw_cell_at(m, slot, k);
-
-		tw_block_drop(c->part);
-		c->part = NULL;
-	}
-}
-
-void tw_cells_forget_restore(struct master *m, uint32_t slot)
-{
-	for (uint32_t k = 0; tw_plan_is_staged(m->plan) && k < tw_plan_cells(m->plan); k++) {
-		struct cell_info *c = tw_cell_at(m, slot, k);
-
-		tw_block_drop(c->restore);
-		c->restore = NULL;
-	}
-}
-
-bool tw_cells_keep_part(struct master *m, uint32_t slot, uint32_t node, struct tw_block *part)
-{
-	struct cell_info *c = tw_cell_on(m, node);
-	bool all = true;
-
-	if (!c || tw_cell_slot(m, c) != slot)
-		return false;
-	tw_block_drop(c->part);
-	c->part = tw_block_keep(part);
-	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++)
-		all = all && tw_cell_at(m, slot, k)->part;
-	return all;
-}
-
 /* --- going ---------------------------------------------------------------------------------- */
 
 void tw_cells_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	if (!tw_plan_is_staged(m->plan))
 		return;
-	if (!m->member[slot].part) /* some of them are not here: the next worker has its own */
-		tw_cells_drop_parts(m, slot);
 	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++) {
 		struct cell_info *c = tw_cell_at(m, slot, k);
 

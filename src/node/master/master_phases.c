@@ -22,8 +22,6 @@ static void begin(struct master *m, struct tw_context *ctx)
 	m->restart.begun = true;
 	m->phase = PHASE_RUN;
 	m->dealing.again = m->dealing.turns = true;
-	if (m->plan->checkpoint.every)
-		tw_timer(ctx, TIMER_CUT, tw_cut_period(m));
 	tw_calm_begin(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live)
@@ -83,7 +81,7 @@ static void run(struct master *m, struct tw_context *ctx)
 		return;
 	if (wishes == TW_WISH_CHECKPOINT && !m->plan->checkpoint.drain) { /* nobody pauses */
 		if (tw_phase_at_border(m) && !tw_eval_master_keeps(m))
-			tw_cut_snap(m, ctx);
+			tw_checkpoint_master_begin(m, ctx);
 		deal(m, ctx);
 		return;
 	}
@@ -107,24 +105,12 @@ static bool unheard_answers(const struct master *m)
 	       d->hungry.members + d->dry.members + d->early.members < tw_master_live(m);
 }
 
-static bool wants_checkpoint(const struct master *m)
-{
-	const uint32_t wishes = tw_phase_wishes(m);
-	const bool ends = tw_deal_exhausted(m);
-
-	return (wishes & (TW_WISH_STOP | TW_WISH_CHECKPOINT)) ||
-	       ((wishes & TW_WISH_MOVE) && !ends) ||
-	       (m->plan->checkpoint.final && ends && !m->cuts.final);
-}
-
 static void checkpoint(struct master *m, struct tw_context *ctx)
 {
 	/* what late workers still push would be in the way of a run that goes on, and not of one
 	 * that resumes */
-	if (tw_round_late(m) || unheard_answers(m))
-		return;
-	m->cuts.final = tw_deal_exhausted(m);
-	tw_cut_snap(m, ctx);
+	if (!tw_round_late(m) && !unheard_answers(m))
+		tw_checkpoint_master_begin(m, ctx);
 }
 
 /* What it drained for is not wanted any more. */
@@ -139,7 +125,7 @@ static const struct {
 	bool (*wants)(const struct master *m); /* NULL: it always does */
 	void (*goes_on)(struct master *m, struct tw_context *ctx);
 } after[] = {
-	{ wants_checkpoint, checkpoint },
+	{ tw_checkpoint_master_wants, checkpoint },
 	{ tw_deal_exhausted, tw_finish_master_count },
 	{ NULL, release },
 };
@@ -154,8 +140,9 @@ static void drained(struct master *m, struct tw_context *ctx)
 		tw_calm_reform(m, ctx);
 		return;
 	}
-	if (m->cuts.making && tw_eval_master_awaits_cut(m)) { /* which may not end any more */
-		tw_cut_abort(m);
+	/* which may not end any more */
+	if (tw_checkpoint_master_is_making(m) && tw_eval_master_awaits_cut(m)) {
+		tw_checkpoint_master_abort(m);
 		tw_eval_master_scored(m, ctx);
 		if (tw_eval_master_keeps(m))
 			return;
@@ -164,8 +151,7 @@ static void drained(struct master *m, struct tw_context *ctx)
 		check_members(m, ctx);
 		return;
 	}
-	if (m->cuts.making) /* one is still being collected: it is let go */
-		tw_cut_abort(m);
+	tw_checkpoint_master_abort(m); /* one may still be collected: it is let go */
 	while (after[k].wants && !after[k].wants(m))
 		k++;
 	after[k].goes_on(m, ctx);
@@ -196,7 +182,7 @@ static void score(struct master *m, struct tw_context *ctx)
 	check_members(m, ctx);
 	if (tw_wishes(m, TW_WISH_STOP)) { /* nobody is there to score it */
 		tw_eval_master_abort(m, ctx);
-		m->cuts.final = false;
+		tw_checkpoint_master_go_back(m);
 		drain(m, ctx);
 	} else {
 		tw_eval_master_go(m, ctx);
@@ -229,7 +215,7 @@ static void do_what_is_due(struct master *m, struct tw_context *ctx)
 			drained(m, ctx);
 			break;
 		case PHASE_SNAP:
-			tw_cut_check(m, ctx);
+			tw_checkpoint_master_check(m, ctx);
 			break;
 		case PHASE_COUNT:
 			tw_finish_master_count(m, ctx);

@@ -193,277 +193,6 @@ void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
 	tw_send(ctx, msg);
 }
 
-/* One shard part of a cut, unpacked; of a head, the floats are at NULL. */
-struct source {
-	struct tw_array *list;
-	size_t count;
-	struct tw_block *part; /* borrowed */
-};
-
-static void release_sources(struct master *m, struct source *src, size_t count)
-{
-	for (size_t k = 0; src && k < count; k++)
-		m->heap->put(m->heap, src[k].list);
-	m->heap->put(m->heap, src);
-}
-
-static bool starts_with(const char *text, const char *with)
-{
-	return strncmp(text, with, strlen(with)) == 0;
-}
-
-/* Floats [from, from + n) of the array `name`, from whichever parts hold them. */
-static enum tw_status collect_floats(const struct source *src, size_t count, const char *name,
-				     uint64_t from, uint64_t n, float *out)
-{
-	uint64_t covered = 0;
-
-	for (size_t k = 0; k < count; k++) {
-		const struct tw_array *a = tw_part_find(src[k].list, src[k].count, name);
-		uint64_t low, high;
-
-		if (!a || a->kind != TW_FLOATS || !a->at)
-			continue;
-		low = a->from > from ? a->from : from;
-		high = a->from + a->n < from + n ? a->from + a->n : from + n;
-		if (low >= high)
-			continue;
-		memcpy(out + (low - from), (const float *)a->at + (low - a->from),
-		       (high - low) * sizeof(float));
-		covered += high - low;
-	}
-	return covered == n ? TW_OK : TW_BAD_BYTES;
-}
-
-static enum tw_status read_spans(struct tw_spans *to, const struct source *src, const char *name)
-{
-	const struct tw_array *a = tw_part_find(src->list, src->count, name);
-	enum tw_status st = TW_OK;
-
-	if (!a || a->n % sizeof(struct tw_span))
-		return TW_BAD_BYTES;
-	for (size_t k = 0; k < a->n / sizeof(struct tw_span) && st == TW_OK; k++) {
-		struct tw_span one;
-
-		memcpy(&one, (const uint8_t *)a->at + k * sizeof one, sizeof one);
-		st = one.from < one.to ? tw_spans_add(to, one.from, one.to, NULL) : TW_BAD_BYTES;
-	}
-	return st;
-}
-
-/* What all shards of the cut have applied: what a shard cut another way may rely on. */
-static enum tw_status common_spans(struct master *m, const struct source *src, size_t count,
-				   struct tw_spans *applied, struct tw_spans *twice)
-{
-	enum tw_status st = TW_OK;
-
-	for (size_t k = 0; k < count && st == TW_OK; k++) {
-		struct tw_spans one;
-
-		tw_spans_init(&one, m->heap);
-		st = read_spans(&one, &src[k], "applied");
-		if (st == TW_OK)
-			st = k ? tw_spans_intersect(applied, &one) : tw_spans_copy(applied, &one);
-		tw_spans_clear(&one);
-		if (st == TW_OK)
-			st = read_spans(&one, &src[k], "twice");
-		if (st == TW_OK)
-			st = tw_spans_unite(twice, &one);
-		tw_spans_release(&one);
-	}
-	return st;
-}
-
-/* The part that covers most of [from, from + n); *exact if it covers just that. */
-static const struct source *nearest(const struct source *src, size_t count, uint64_t from,
-				    uint64_t n, bool *exact)
-{
-	const struct source *best = &src[0];
-	uint64_t most = 0;
-
-	*exact = false;
-	for (size_t k = 0; k < count; k++) {
-		const struct tw_array *a = tw_part_find(src[k].list, src[k].count, "parameters");
-		uint64_t low, high;
-
-		if (!a)
-			continue;
-		low = a->from > from ? a->from : from;
-		high = a->from + a->n < from + n ? a->from + a->n : from + n;
-		if (low < high && high - low > most) {
-			most = high - low;
-			best = &src[k];
-			*exact = a->from == from && a->n == n;
-		}
-	}
-	return best;
-}
-
-static size_t float_arrays(const struct source *s)
-{
-	size_t count = 0;
-
-	for (size_t k = 0; k < s->count; k++)
-		count += s->list[k].kind == TW_FLOATS;
-	return count;
-}
-
-/* A part for shard s from parts that were cut at other borders, or by other workers. */
-static enum tw_status assemble(struct master *m, const struct source *src, size_t count, uint32_t s,
-			       bool other_workers, struct tw_block **out)
-{
-	const struct tw_plan *p = m->plan;
-	const uint64_t from = p->problem.border[s], n = p->problem.border[s + 1] - from;
-	bool exact;
-	const struct source *first = nearest(src, count, from, n, &exact);
-	struct tw_array *list;
-	float *floats, *room;
-	struct tw_spans applied, twice;
-	struct tw_span *once_list = NULL, *twice_list = NULL;
-	enum tw_status st;
-	size_t used = 0;
-
-	if (exact && !other_workers) {
-		*out = tw_block_keep(first->part);
-		return TW_OK;
-	}
-	list = tw_heap_zeros(m->heap, first->count * sizeof *list);
-	floats = room = m->heap->get(m->heap, float_arrays(first) * n * sizeof(float) + 1);
-	st = list && floats ? TW_OK : TW_NO_MEMORY;
-	tw_spans_init(&applied, m->heap);
-	tw_spans_init(&twice, m->heap);
-	if (st == TW_OK && !exact) {
-		st = common_spans(m, src, count, &applied, &twice);
-		once_list = tw_spans_list(&applied);
-		twice_list = tw_spans_list(&twice);
-		if (st == TW_OK && (!once_list || !twice_list))
-			st = TW_NO_MEMORY;
-	}
-	for (size_t k = 0; k < first->count && st == TW_OK; k++) {
-		const struct tw_array *a = &first->list[k];
-		struct tw_array *to = &list[used];
-
-		if (other_workers && starts_with(a->name, "worker."))
-			continue;
-		*to = *a;
-		if (a->kind == TW_FLOATS) {
-			to->from = from;
-			to->n = n;
-			to->at = room;
-			st = collect_floats(src, count, a->name, from, n, room);
-			/* the sum of velocities that belong to nobody any more */
-			if (other_workers && (p->far.rule->traits & TW_RULE_PER_WORKER) &&
-			    starts_with(a->name, "rule."))
-				memset(room, 0, n * sizeof(float));
-			room += n;
-		} else if (!exact && strcmp(a->name, "applied") == 0) {
-			to->at = once_list;
-			to->n = applied.count * sizeof *once_list;
-		} else if (!exact && strcmp(a->name, "twice") == 0) {
-			to->at = twice_list;
-			to->n = twice.count * sizeof *twice_list;
-		}
-		used++;
-	}
-	if (st == TW_OK) {
-		*out = tw_part_pack(m->heap, list, used);
-		st = *out ? TW_OK : TW_NO_MEMORY;
-	}
-	tw_spans_release(&applied);
-	tw_spans_release(&twice);
-	m->heap->put(m->heap, once_list);
-	m->heap->put(m->heap, twice_list);
-	m->heap->put(m->heap, list);
-	m->heap->put(m->heap, floats);
-	return st;
-}
-
-static enum tw_status unpack_sources(struct master *m, const struct tw_part *parts, size_t count,
-				     struct source *src, size_t *shards)
-{
-	*shards = 0;
-	for (size_t k = 0; k < count; k++) {
-		struct source *one = &src[*shards];
-		enum tw_status st;
-
-		if (!starts_with(parts[k].name, "shard "))
-			continue;
-		st = tw_part_unpack_head(parts[k].bytes->data, parts[k].bytes->bytes, m->heap,
-					 &one->list, &one->count);
-		if (st != TW_OK)
-			return st;
-		one->part = parts[k].bytes;
-		(*shards)++;
-	}
-	return *shards ? TW_OK : TW_BAD_BYTES;
-}
-
-static enum tw_status restore_master(struct master *m, const struct tw_part *parts, size_t count,
-				     const struct tw_master_part *x)
-{
-	enum tw_status st = TW_BAD_BYTES;
-
-	tw_spans_clear(&m->dealing.taken);
-	tw_orphans_restart(m);
-	for (size_t k = 0; k < count; k++) {
-		const struct tw_array *speeds;
-		struct source one;
-
-		if (strcmp(parts[k].name, "master") != 0)
-			continue;
-		st = tw_part_unpack(parts[k].bytes->data, parts[k].bytes->bytes, m->heap, &one.list,
-				    &one.count);
-		if (st != TW_OK)
-			return st;
-		st = read_spans(&m->dealing.taken, &one, "closed");
-		speeds = tw_part_find(one.list, one.count, "speeds");
-		if (speeds && !m->restart.begun)
-			tw_speeds_restore(m, speeds->at, speeds->n);
-		if (st == TW_OK)
-			st = tw_duties_restore(&m->duties, x, one.list, one.count);
-		tw_orphans_restore(m, tw_part_find(one.list, one.count, TW_PASSED_PART));
-		m->heap->put(m->heap, one.list);
-	}
-	m->rounds.number = x->round;
-	m->count.dropped = x->dropped;
-	m->count.refused = x->refused;
-	m->cuts.period = x->period;
-	if (!m->restart.begun) {
-		m->count.redealt = x->redealt;
-		m->count.lost_copies = x->lost_copies;
-		if (m->restart.resume)
-			m->restart.release = x->release;
-	}
-	m->dealing.frontier = tw_spans_total(&m->dealing.taken);
-	m->cuts.closed_before = tw_spans_total(&m->dealing.taken);
-	return st;
-}
-
-/* Keep the part of a cell; true: all those of its worker are here. */
-static bool take_cell_part(struct master *m, const struct tw_part *part, uint32_t slot,
-			   uint32_t cell)
-{
-	bool all = true;
-
-	tw_block_drop(tw_cell_at(m, slot, cell)->restore);
-	tw_cell_at(m, slot, cell)->restore = tw_block_keep(part->bytes);
-	for (uint32_t k = 0; k < tw_plan_cells(m->plan); k++)
-		all = all && tw_cell_at(m, slot, k)->restore;
-	return all;
-}
-
-/* Is it the part of a worker, or the last one of its cells? */
-static bool take_kept(struct master *m, const struct tw_part *part, uint32_t *slot)
-{
-	const bool staged = tw_plan_is_staged(m->plan);
-	unsigned cell = 0;
-
-	if (sscanf(part->name, "worker %u.%u", slot, &cell) != 1 + staged ||
-	    *slot >= m->plan->crew.workers || cell >= tw_plan_cells(m->plan))
-		return false;
-	return !staged || take_cell_part(m, part, *slot, cell);
-}
-
 /* Those who came before their part was read are welcomed once more, as somebody new.  Where workers
  * go back with the shards, those without a part are, too: they begin blank. */
 static void restore_workers(struct master *m, struct tw_context *ctx, const struct tw_part *parts,
@@ -471,33 +200,25 @@ static void restore_workers(struct master *m, struct tw_context *ctx, const stru
 {
 	const bool all = tw_plan_worker_goes_back(m->plan);
 
-	for (uint32_t k = 0; all && k < m->plan->crew.workers; k++) {
-		tw_block_drop(m->member[k].restore);
-		m->member[k].restore = NULL;
-		tw_cells_forget_restore(m, k);
-	}
+	if (all)
+		tw_checkpoint_master_forget_kept(m);
 	for (size_t k = 0; k < count; k++) {
 		uint32_t slot;
 
-		if (!take_kept(m, &parts[k], &slot))
-			continue;
-		tw_block_drop(m->member[slot].restore);
-		m->member[slot].restore = tw_block_keep(parts[k].bytes);
-		if (m->member[slot].live)
+		if (tw_checkpoint_master_keep(m, &parts[k], &slot) && m->member[slot].live)
 			tw_master_welcome_again(m, ctx, slot);
 	}
 	for (uint32_t k = 0; all && k < m->plan->crew.workers; k++)
-		if (m->member[k].live && !m->member[k].restore)
+		if (m->member[k].live && !tw_checkpoint_master_kept(m, k, 0))
 			tw_master_welcome_again(m, ctx, k);
 }
 
 static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64_t cut,
 				const struct tw_part *parts, size_t count)
 {
+	struct tw_checkpoint_sources src = { .at = NULL };
 	struct tw_master_part x = { 0 };
-	struct source *src = NULL;
 	enum tw_status st = TW_OK;
-	size_t shards = 0;
 	const bool adopted = tw_master_adopted_any(m);
 	const bool anew = m->restart.history != HISTORY_KNOWN && !adopted; /* the cut says all */
 	bool other = false;
@@ -505,15 +226,14 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 
 	if (cut) {
 		st = tw_master_part_read(parts, count, &x);
-		src = tw_heap_zeros(m->heap, (count + 1) * sizeof *src);
 		if (st == TW_OK)
-			st = src ? unpack_sources(m, parts, count, src, &shards) : TW_NO_MEMORY;
+			st = tw_checkpoint_open(m->heap, parts, count, &src);
 		other = x.slots != m->plan->crew.workers;
 		if (anew)
 			tw_deal_forget(m, ctx);
 		before = tw_spans_total(&m->dealing.taken);
 		if (st == TW_OK && anew)
-			st = restore_master(m, parts, count, &x);
+			st = tw_checkpoint_master_restore(m, parts, count, &x);
 		if (st == TW_OK && !adopted &&
 		    (!m->restart.begun || (anew && tw_plan_worker_goes_back(m->plan))))
 			restore_workers(m, ctx, parts, other ? 0 : count);
@@ -526,11 +246,7 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 	} else if (anew) {
 		tw_deal_forget(m, ctx);
 		before = tw_spans_total(&m->dealing.taken);
-		tw_spans_clear(&m->dealing.taken);
-		tw_orphans_restart(m);
-		tw_duties_restore(&m->duties, NULL, NULL, 0);
-		m->rounds.number = m->dealing.frontier = 0;
-		m->count.dropped = m->count.refused = 0;
+		st = tw_checkpoint_master_restore(m, NULL, 0, NULL);
 		/* who outlived a master may have something of the run that it began */
 		if ((m->restart.begun || ctx->boot > 1) && tw_plan_worker_goes_back(m->plan))
 			restore_workers(m, ctx, NULL, 0);
@@ -548,11 +264,11 @@ static enum tw_status host_from(struct master *m, struct tw_context *ctx, uint64
 			continue;
 		i->host_cut = cut;
 		if (cut && s >= m->restart.loads.from && s < m->restart.loads.to)
-			st = assemble(m, src, shards, s, other, &i->host);
+			st = tw_checkpoint_assemble(m->heap, m->plan, &src, s, other, &i->host);
 		tw_shard_put(m, i, SHARD_ASSIGNED);
 		i->incarnation = tw_master_new_incarnation(m, ctx);
 	}
-	release_sources(m, src, shards);
+	tw_checkpoint_close(m->heap, &src);
 	return st;
 }
 
@@ -575,18 +291,18 @@ static void take_all_from(struct master *m, uint64_t cut)
 static enum tw_status take_parts(struct master *m, const struct tw_part *parts, size_t count,
 				 struct shard_range r)
 {
-	struct source *src = tw_heap_zeros(m->heap, (count + 1) * sizeof *src);
+	struct tw_checkpoint_sources src = { .at = NULL };
 	struct tw_master_part x;
-	enum tw_status st = src ? tw_master_part_read(parts, count, &x) : TW_NO_MEMORY;
-	size_t shards = 0;
+	enum tw_status st = tw_master_part_read(parts, count, &x);
 
 	if (st == TW_OK)
-		st = unpack_sources(m, parts, count, src, &shards);
+		st = tw_checkpoint_open(m->heap, parts, count, &src);
 	for (uint32_t s = r.from; s < r.to && st == TW_OK; s++)
 		if (is_unread(&m->shard[s]))
-			st = assemble(m, src, shards, s, x.slots != m->plan->crew.workers,
-				      &m->shard[s].host);
-	release_sources(m, src, shards);
+			st = tw_checkpoint_assemble(m->heap, m->plan, &src, s,
+						    x.slots != m->plan->crew.workers,
+						    &m->shard[s].host);
+	tw_checkpoint_close(m->heap, &src);
 	return st;
 }
 

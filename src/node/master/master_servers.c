@@ -26,7 +26,6 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 	    (!m->shard[s].agreed || !tw_replicas_all(m, REPLICA_AGREED)) &&
 	    !tw_master_ask(m, ctx, s, 0))
 		return;
-	tw_cut_snap_shard(m, ctx, s);
 	tw_duties_home(&m->duties, ctx, s);
 }
 
@@ -64,9 +63,8 @@ void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t no
 		tw_say(ctx, TW_WARNING, "server %u is gone, and its shards with it",
 		       tw_server_number(node));
 	m->waits.lost = m->cuts.was_paused = true;
-	tw_cut_abort(m);
+	tw_checkpoint_master_go_back(m);
 	tw_eval_master_views_gone(m, ctx);
-	m->cuts.final = false;
 	m->phase = PHASE_GATHER;
 	m->since = tw_now(ctx);
 }
@@ -122,8 +120,9 @@ static bool hosts(const struct master *m, uint32_t node)
 }
 
 /* (2) */
-void tw_master_move(struct master *m, struct tw_context *ctx)
+static void move(struct master *m, struct tw_context *ctx)
 {
+	m->restart.move = MOVE_NONE;
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
 		if (!tw_server_leaves(m, k))
 			continue;
@@ -155,9 +154,11 @@ static void let_go(struct master *m, struct tw_context *ctx, uint32_t k)
 void tw_master_servers_go(struct master *m, struct tw_context *ctx)
 {
 	/* nothing was learnt yet */
-	if (!m->restart.begun && !tw_master_adopted_any(m) && m->phase == PHASE_GATHER &&
-	    !m->restart.loading && (tw_phase_wishes(m) & TW_WISH_MOVE))
-		tw_master_move(m, ctx);
+	const bool blank = !m->restart.begun && !tw_master_adopted_any(m) &&
+			   m->phase == PHASE_GATHER && !m->restart.loading;
+
+	if (m->restart.move == MOVE_DUE || (blank && (tw_phase_wishes(m) & TW_WISH_MOVE)))
+		move(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.servers; k++) {
 		if (!tw_server_leaves(m, k))
 			continue;

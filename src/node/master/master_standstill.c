@@ -57,12 +57,7 @@ static uint64_t stamp_replicas(const struct master *m)
 /* Parts of a checkpoint, and of the vectors at the end. */
 static uint64_t stamp_pause(const struct master *m)
 {
-	uint64_t done = m->cuts.last + m->cuts.stored + m->cuts.parts_here + m->cuts.written +
-			tw_finish_master_progress(m);
-
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		done += m->shard[s].part != NULL;
-	return done;
+	return tw_checkpoint_master_progress(m) + tw_finish_master_progress(m);
 }
 
 /* (1) */

@@ -166,18 +166,14 @@ struct member {
 	struct awaiting awaiting;
 	struct replica replica;
 	uint32_t barred_node,
-		barred_boot;      /* who was removed from this slot as stuck; boot 0: none */
-	struct tw_block *part;    /* its part of the cut being made */
-	struct tw_block *restore; /* its part of the cut we came from */
+		barred_boot; /* who was removed from this slot as stuck; boot 0: none */
 };
 
 /* A place for a cell of a worker whose model is cut into stages, see master_cells.c. */
 struct cell_info {
 	bool here; /* who has it has asked to join, or is a member's */
 	uint32_t node, boot;
-	uint32_t next_at;         /* the next one in cell_book.at_node */
-	struct tw_block *part;    /* as those of struct member, which then has them only when all */
-	struct tw_block *restore; /* cells do */
+	uint32_t next_at; /* the next one in cell_book.at_node */
 };
 
 /* All of them.  `put` in master_cells.c alone changes it. */
@@ -222,7 +218,6 @@ struct shard_info {
 	bool confirmed; /* it has carried out the last set of verdicts */
 	bool steady;    /* it has said how much was in when nothing was left to deal */
 	uint64_t had;   /* samples, when the first were dealt; see struct steady */
-	struct tw_block *part;
 	struct tw_spans applied, twice;
 	uint64_t round;
 	struct tw_member *set; /* its last committed set, or (tw_plan_judges) struct tw_judged */
@@ -262,6 +257,7 @@ enum history {
 /* Shards of a server that leaves go elsewhere, from a cut that nothing followed. */
 enum move {
 	MOVE_NONE,
+	MOVE_DUE,     /* that cut is made */
 	MOVE_BEGUN,   /* they have no server now */
 	MOVE_PUT_OFF, /* that cut could not be made: not again before TIMER_MOVE */
 };
@@ -450,30 +446,12 @@ struct verdicts {
 
 /* --- cuts ------------------------------------------------------------------------------------- */
 
-/* See master_checkpoint.c.  tw_cut_abort resets what belongs to the one under way.
- *
- *  (1) parts_here is the number of live members with a part; without a cut under way nobody has
- *      one.
- *  (2) of the one under way, the store has the parts of the first `written` shards; the first
- *      `asked_for` were asked for theirs. */
+/* What others than duty/checkpoint need to know of checkpoints. */
 struct cuts {
-	uint64_t last, made; /* last complete cut; made by this master */
-	uint64_t making;     /* number of the one under way; 0 none */
-	uint64_t stored;     /* number of the last one given to the store */
-	uint64_t begun;      /* number of the last one of which the store got a part */
-	bool running;        /* collected while training continues */
-	bool final;          /* the one at the end is made, or being made */
-	bool was_paused;     /* workers or shards were missing since the cut before */
-	uint32_t parts_here;
-	bool writing;                /* the store has not answered for the last part */
-	uint32_t asked_for, written; /* (2) */
-	uint32_t lacks;              /* whose part is not here */
-	struct tw_spans closed;      /* at the SNAP */
-	struct passed passed;        /* the same: what of it was passed over */
-	struct tw_master_part asked; /* the master's part, as it was then */
-	int64_t period;         /* between cuts, where checkpoint.every leaves no time to train */
-	int64_t draining;       /* since when nobody gets work, for the cut being made */
-	uint64_t closed_before; /* positions closed in the drained cut before */
+	uint64_t last;    /* last complete one */
+	uint32_t owed;    /* shards whose part of the one under way is not here */
+	bool was_paused;  /* workers or shards were missing since the drained one before */
+	int64_t draining; /* since when nobody gets work, for what follows a drain */
 };
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -523,6 +501,7 @@ struct master {
 	struct commit commit;
 	struct verdicts verdicts;
 	struct cuts cuts;
+	struct checkpoint_master *checkpoint; /* duty/checkpoint */
 	struct eval_master *eval;       /* duty/eval */
 	struct figures_master *figures; /* duty/figures */
 	struct batch_master *batch;     /* duty/batch; NULL: no batch method drives the run */

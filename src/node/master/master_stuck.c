@@ -110,7 +110,7 @@ static int64_t busy_since(const struct master *m, const struct member *e)
 	case PHASE_DRAIN:
 		return works || e->stripe.state == STRIPE_BEHIND ? later : INT64_MAX;
 	case PHASE_SNAP:
-		return tw_cut_workers_keep_state(m) && !e->part ? later : INT64_MAX;
+		return tw_checkpoint_master_owes(m, (uint32_t)(e - m->member)) ? later : INT64_MAX;
 	case PHASE_SCORE:
 		return tw_eval_master_since(m, (uint32_t)(e - m->member));
 	default:

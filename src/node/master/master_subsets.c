@@ -267,12 +267,12 @@ uint64_t tw_orphans_end(const struct master *m, uint64_t end)
 
 /* --- cuts ------------------------------------------------------------------------------------- */
 
-struct tw_array tw_orphans_pack(const struct master *m)
+struct tw_array tw_orphans_pack(const struct master *m, const struct passed *passed)
 {
 	return (struct tw_array){ .name = TW_PASSED_PART,
-				  .n = own(m) ? sizeof m->cuts.passed : 0,
+				  .n = own(m) ? sizeof *passed : 0,
 				  .kind = TW_BYTES,
-				  .at = &m->cuts.passed };
+				  .at = passed };
 }
 
 void tw_orphans_restore(struct master *m, const struct tw_array *a)

@@ -115,7 +115,7 @@ bool tw_master_waits_for(const struct master *m, uint32_t slot)
 	if (!e->live)
 		return false;
 	if (m->phase == PHASE_SNAP)
-		return tw_cut_workers_keep_state(m) && !e->part;
+		return tw_checkpoint_master_owes(m, slot);
 	if (m->phase == PHASE_SCORE)
 		return tw_eval_master_has_chunk(m, slot);
 	if (m->phase == PHASE_DRAIN)
@@ -168,8 +168,6 @@ const char *tw_master_shard_owes(const struct master *m, uint32_t shard)
 							: "a server to host it";
 	case PHASE_AGREE:
 		return i->agreed ? NULL : "its state";
-	case PHASE_SNAP:
-		return tw_cut_has_part(m, shard) ? NULL : "its part of the checkpoint";
 	case PHASE_RUN:
 		return m->dealer->owes ? m->dealer->owes(m, shard) : NULL;
 	default:

@@ -174,8 +174,7 @@ void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t s
 {
 	struct member *e = &m->member[slot];
 	struct tw_msg *msg = tw_master_to_cell(m, ctx, slot, cell, TW_WELCOME);
-	struct tw_block *part =
-		tw_plan_is_staged(m->plan) ? tw_cell_at(m, slot, cell)->restore : e->restore;
+	struct tw_block *part = tw_checkpoint_master_kept(m, slot, cell);
 
 	if (!msg)
 		return;
@@ -229,8 +228,6 @@ void tw_master_members_release(struct membership *all, struct tw_heap *heap)
 void tw_master_member_release(struct member *e, struct tw_heap *heap)
 {
 	heap->put(heap, e->held.lease);
-	tw_block_drop(e->part);
-	tw_block_drop(e->restore);
 }
 
 /* This slot's member is in, on this node. */
@@ -247,7 +244,6 @@ static void seat(struct master *m, uint32_t slot, uint32_t node)
 	tw_speed_seat(m, slot, true);
 	tw_orphans_seat(m, slot, true);
 	tw_verdicts_active(m, slot);
-	m->cuts.parts_here += e->part != NULL;
 	m->dealing.turns = true;
 	m->waits.came = true;
 }
@@ -265,15 +261,7 @@ static void unseat(struct master *m, uint32_t slot)
 	tw_speed_seat(m, slot, false);
 	tw_orphans_seat(m, slot, false);
 	tw_verdicts_active(m, slot);
-	m->cuts.parts_here -= e->part != NULL;
 	m->dealing.turns = true;
-}
-
-bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot)
-{
-	if (tw_plan_is_staged(m->plan))
-		return tw_master_slot_at(m, node) == slot;
-	return m->member[slot].live && m->member[slot].node == node;
 }
 
 bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
@@ -324,11 +312,8 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	m->count.lost_copies +=
 		state == TW_GONE && (tw_plan_own_parameters(m->plan) ||
 				     (tw_plan_is_loose(m->plan) && !tw_plan_spreads(m->plan)));
-	if (m->restart.begun) { /* its state went with it: the next one in this slot begins blank */
-		tw_block_drop(e->restore);
-		e->restore = NULL;
+	if (m->restart.begun)
 		tw_speed_forget(m, slot);
-	}
 	tw_deal_return(m, ctx, slot);
 	tell_member(m, ctx, slot, state);
 	tw_duties_lost(&m->duties, ctx, slot);
@@ -436,8 +421,6 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	for (uint32_t s = 0; s < m->plan->problem.shards && turned_away; s++)
 		if (tw_shard_has_home(&m->shard[s])) /* it may believe somebody else */
 			tw_master_full_view(m, ctx, s);
-	tw_cut_snap_worker(m, ctx, slot);
-	tw_stuck_owes_part(m);
 }
 
 void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t node,
@@ -493,7 +476,7 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 		/* the drain comes last: a lease that it hears of now begins no work */
 		tw_deal_resend(m, ctx, h->slot);
 		tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
-		tw_cut_snap_worker(m, ctx, h->slot);
+		tw_checkpoint_master_ask_worker(m, ctx, h->slot);
 		return;
 	}
 	/* removed by this very master, or too late: the shards know the members without it; what it
@@ -529,7 +512,6 @@ void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t sl
 	send_welcome(m, ctx, slot);
 	tw_deal_resend(m, ctx, slot);
 	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
-	tw_cut_snap_worker(m, ctx, slot);
 	tw_replica_resync(m, ctx, slot);
 	tw_duties_back(&m->duties, ctx, slot);
 }

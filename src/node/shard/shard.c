@@ -38,6 +38,7 @@
 #include "node/shard/shard.h"
 #include "base/fetch.h"
 #include "node/duty/batch/batch.h"
+#include "node/duty/checkpoint/checkpoint.h"
 #include "node/duty/eval/eval.h"
 #include "node/duty/mix/mix.h"
 #include "node/duty/reduce/reduce.h"
@@ -45,8 +46,9 @@
 
 /* --- the actor ---------------------------------------------------------------------------- */
 
-static const struct tw_duty *const duties[] = { &tw_eval_shard, &tw_batch_shard, &tw_reduce_shard,
-						&tw_mix_shard, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_shard,       &tw_batch_shard,
+						&tw_checkpoint_shard, &tw_reduce_shard,
+						&tw_mix_shard,        NULL };
 
 /* Another replica confirms after so many contributions, at the latest, before it says more: 32, and
  * as many once more after a connection was made anew. */
@@ -213,11 +215,9 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 	case TW_HEARD:
 	case TW_MIX:
 	case TW_PIN:
+	case TW_SNAP:
 	case TW_VEC:
 		tw_duties_message(&s->duties, ctx, m);
-		break;
-	case TW_SNAP:
-		tw_shard_snap(s, ctx, m);
 		break;
 	case TW_GIVE:
 		tw_shard_give(s, ctx, m);

@@ -574,8 +574,6 @@ void tw_shard_give(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 /* After a commit: give copies that waited for it. */
 void tw_shard_give_late(struct shard *s, struct tw_context *ctx);
 void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* Flush the bucket, send the part of a cut, or both: what TW_SNAP says. */
-void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 
 /* --- shard_lockfree.c ----------------------------------------------------------------------- */
 

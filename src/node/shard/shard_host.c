@@ -325,35 +325,3 @@ void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uin
 	tw_spans_release(&hand);
 	tw_spans_release(&twice);
 }
-
-/* --- parts of a cut ----------------------------------------------------------------------- */
-
-void tw_shard_snap(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
-{
-	struct tw_msg *out;
-
-	if (m->b.snap.flush && s->bucket.count)
-		tw_bucket_flush(s, ctx);
-	if (tw_eval_shard_deliver(s, m->b.snap.pin) != TW_OK) {
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for the result of shard %u", s->index);
-		return;
-	}
-	if (!m->b.snap.part)
-		return;
-	out = tw_shard_to_master(s, ctx, TW_PART);
-	if (!out)
-		return;
-	out->b.part.cut = m->b.snap.cut;
-	out->b.part.round = s->slice.round;
-	out->payload = m->b.snap.cut ? tw_slice_pack(&s->slice) : tw_slice_snapshot(&s->slice);
-	if (!out->payload) {
-		ctx->world->msg_free(ctx, out);
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a checkpoint of shard %u", s->index);
-		return;
-	}
-	/* the vector without the state behind it */
-	out->h.payload =
-		(uint32_t)(m->b.snap.cut ? out->payload->bytes : s->slice.n * sizeof(float));
-	out->h.flags = m->h.flags & TW_FLAG_FREE;
-	tw_send(ctx, out);
-}

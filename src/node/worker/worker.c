@@ -3,12 +3,13 @@
 #include "node/worker/worker.h"
 #include "base/fetch.h"
 #include "node/duty/batch/batch.h"
+#include "node/duty/checkpoint/checkpoint.h"
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
 #include "node/well_formed.h"
 
 static const struct tw_duty *const duties[] = { &tw_eval_worker, &tw_figures_worker,
-						&tw_batch_worker, NULL };
+						&tw_batch_worker, &tw_checkpoint_worker, NULL };
 
 static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 {
@@ -48,25 +49,6 @@ static void worker_free(struct tw_actor *a)
 }
 
 /* --- what it is told ---------------------------------------------------------------------- */
-
-static void snap(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
-{
-	struct tw_msg *out;
-
-	out = tw_worker_to_master(w, ctx, TW_PART);
-	if (!out)
-		return;
-	out->b.part = (struct tw_body_part){ .cut = m->b.snap.cut, .slot = w->me.id.slot };
-	out->payload = tw_kept_part(w);
-	if (!out->payload) {
-		ctx->world->msg_free(ctx, out);
-		tw_give_up(ctx, TW_NO_MEMORY, "no memory for worker %u's part of a checkpoint",
-			   w->me.id.slot);
-		return;
-	}
-	out->h.payload = (uint32_t)out->payload->bytes;
-	tw_send(ctx, out);
-}
 
 static void worker_start(struct tw_actor *a, struct tw_context *ctx)
 {
@@ -179,15 +161,13 @@ static void hear(struct worker *w, struct tw_context *ctx, const struct tw_msg *
 		tw_stage_hears(w, ctx, m);
 		break;
 	case TW_ASK:
+	case TW_SNAP:
 		tw_duties_message(&w->duties, ctx, m);
 		break;
 	case TW_EVAL:
 		if (m->h.view > w->me.id.generation)
 			tw_worker_reset(w, ctx, m->h.view);
 		tw_duties_message(&w->duties, ctx, m);
-		break;
-	case TW_SNAP:
-		snap(w, ctx, m);
 		break;
 	case TW_BYE:
 		tw_worker_stop(w, ctx);

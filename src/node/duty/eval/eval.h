@@ -36,8 +36,6 @@ void tw_eval_master_average(struct master *m);
 void tw_eval_master_viewed(struct master *m, struct tw_context *ctx);
 /* All chunks are scored where the best evaluation is kept: it may be that.  False: not now. */
 bool tw_eval_master_scored(struct master *m, struct tw_context *ctx);
-/* PART with a pin: the view of this shard that is kept, for its digest. */
-void tw_eval_master_take(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 /* Do shards take the views under way for the best?  No cut may begin, and the run may not end. */
 bool tw_eval_master_keeps(const struct master *m);
 /* Is there a best evaluation that waits until the cut under way has all its parts? */

@@ -103,8 +103,7 @@ bool tw_eval_master_scored(struct master *m, struct tw_context *ctx)
 	if (m->eval->now.state != EVAL_SCORED || m->eval->best.asked)
 		return false;
 	tw_eval_scores_add_up(o->chunk, o->chunks, &o->loss, &o->accuracy);
-	if (is_best(m) && m->cuts.making && /* a cut has one best on all shards */
-	    !tw_master_every_shard(m, &m->cuts.lacks, tw_cut_has_part))
+	if (is_best(m) && m->cuts.owed) /* a cut has one best on all shards */
 		return false;
 	if (is_best(m))
 		keep(m, ctx);
@@ -118,7 +117,8 @@ static void digest_some(void *digest, const float *values, size_t n)
 	tw_digest_add(digest, values, n * sizeof *values);
 }
 
-void tw_eval_master_take(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+/* PART with a pin: the view of this shard that is kept, for its digest. */
+void tw_eval_best_take(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const struct tw_problem *p = &m->plan->problem;
 	const uint32_t s = msg->h.shard;

@@ -138,13 +138,22 @@ static void close_eval(void *actor)
 	tw_digest_free(m->eval->best.digest);
 }
 
+/* Is it the view of a shard, and no part of a checkpoint? */
+static bool is_view(const struct master *m, const struct tw_msg *part)
+{
+	return part->from.role == TW_SHARD && !part->b.part.cut && part->payload &&
+	       m->shard[part->h.shard].node == part->from.node;
+}
+
 static void message(void *actor, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	if (msg->h.type == TW_PIN && msg->b.pin.what == TW_PIN_BEST)
 		tw_eval_best_hear(actor, ctx, msg);
 	else if (msg->h.type == TW_PIN)
 		tw_eval_scores_hear_view(actor, ctx, msg);
-	else
+	else if (msg->h.type == TW_PART && is_view(actor, msg))
+		tw_eval_best_take(actor, ctx, msg);
+	else if (msg->h.type == TW_RESULT)
 		tw_eval_scores_hear(actor, ctx, msg);
 }
 
@@ -215,7 +224,7 @@ const struct tw_duty tw_eval_master = {
 	.name = "eval",
 	.bytes = sizeof(struct eval_master),
 	.place = offsetof(struct master, eval),
-	.hears = TW_HEARS(TW_PIN) | TW_HEARS(TW_RESULT),
+	.hears = TW_HEARS(TW_PIN) | TW_HEARS(TW_RESULT) | TW_HEARS(TW_PART),
 	.open = open_eval,
 	.close = close_eval,
 	.message = message,

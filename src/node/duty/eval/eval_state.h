@@ -140,6 +140,7 @@ void tw_eval_best_tell(struct master *m, struct tw_context *ctx, uint32_t shard)
 void tw_eval_best_begin(struct master *m, struct tw_context *ctx);
 /* Must this shard still say or show what it keeps? */
 bool tw_eval_best_owes(const struct master *m, uint32_t shard);
+void tw_eval_best_take(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_eval_best_hear(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 
 /* eval_scores.c */

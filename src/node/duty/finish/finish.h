@@ -19,10 +19,6 @@ void tw_finish_master_count(struct master *m, struct tw_context *ctx);
 void tw_finish_master_interrupted(struct master *m);
 /* The run is over, with this status: tell workers and the world. */
 void tw_finish_master_end(struct master *m, struct tw_context *ctx, enum tw_status status);
-/* PART without a checkpoint: the final vector of this shard, which was checked. */
-void tw_finish_master_take(struct master *m, uint32_t shard, struct tw_block *vector);
-/* Is the final vector of this shard here, or digested? */
-bool tw_finish_master_has_vector(const struct master *m, uint32_t shard);
 /* A number that changes when another vector comes, or is digested. */
 uint64_t tw_finish_master_progress(const struct master *m);
 

@@ -18,7 +18,7 @@ struct finish_master {
 	struct tw_block **vector; /* by shard; NULL: not here, or digested */
 };
 
-bool tw_finish_master_has_vector(const struct master *m, uint32_t shard)
+static bool has_vector(const struct master *m, uint32_t shard)
 {
 	return m->finish->vector[shard] || (m->finish->large && shard < m->finish->digested);
 }
@@ -28,14 +28,14 @@ static void count_shard(struct master *m, struct tw_context *ctx, uint32_t shard
 	struct tw_msg *msg;
 
 	if (m->phase != PHASE_COUNT || (m->finish->large && shard >= m->finish->asked_for) ||
-	    (tw_finish_master_has_vector(m, shard) && m->shard[shard].counted))
+	    (has_vector(m, shard) && m->shard[shard].counted))
 		return;
 	msg = tw_master_to_shard(m, ctx, shard, TW_SNAP);
 	if (!msg)
 		return;
 	/* not free of time: it must not overtake the last COMMIT */
 	msg->b.snap = (struct tw_body_snap){ .flush = 1,
-					     .part = !tw_finish_master_has_vector(m, shard),
+					     .part = !has_vector(m, shard),
 					     .pin = tw_eval_master_delivers(m) };
 	tw_send(ctx, msg);
 	tw_master_ask(m, ctx, shard, 0);
@@ -113,7 +113,7 @@ static bool begin_ending(struct master *m, struct tw_context *ctx)
 
 static bool has_counted(const struct master *m, uint32_t shard)
 {
-	return tw_finish_master_has_vector(m, shard) && m->shard[shard].counted;
+	return has_vector(m, shard) && m->shard[shard].counted;
 }
 
 /* Fetch the final vectors and tallies, then score them. */
@@ -153,10 +153,20 @@ void tw_finish_master_interrupted(struct master *m)
 	m->finish->interrupted = true;
 }
 
-void tw_finish_master_take(struct master *m, uint32_t shard, struct tw_block *vector)
+/* PART without a checkpoint and without a pin: the final vector of a shard. */
+static void message(void *actor, struct tw_context *ctx, const struct tw_msg *msg)
 {
-	tw_block_drop(m->finish->vector[shard]);
-	m->finish->vector[shard] = tw_block_keep(vector);
+	struct master *m = actor;
+	const uint32_t s = msg->h.shard;
+
+	(void)ctx;
+	if (msg->from.role != TW_SHARD || msg->b.part.cut || msg->h.seq || !msg->payload ||
+	    m->shard[s].node != msg->from.node)
+		return;
+	if (tw_master_rounds(m) && msg->b.part.round != m->rounds.number)
+		return; /* a COMMIT was lost on the way there: it is sent again, and this, too */
+	if (m->phase == PHASE_COUNT && !has_vector(m, s) && msg->h.payload == vector_bytes(m, s))
+		m->finish->vector[s] = tw_block_keep(msg->payload);
 }
 
 uint64_t tw_finish_master_progress(const struct master *m)
@@ -313,8 +323,7 @@ static const char *waits(const void *actor, uint32_t shard)
 {
 	const struct master *m = actor;
 
-	return m->phase != PHASE_COUNT ||
-			       (m->shard[shard].counted && tw_finish_master_has_vector(m, shard))
+	return m->phase != PHASE_COUNT || (m->shard[shard].counted && has_vector(m, shard))
 		       ? NULL
 		       : "its last parameters";
 }
@@ -323,8 +332,10 @@ const struct tw_duty tw_finish_master = {
 	.name = "finish",
 	.bytes = sizeof(struct finish_master),
 	.place = offsetof(struct master, finish),
+	.hears = TW_HEARS(TW_PART),
 	.open = open_finish,
 	.close = close_finish,
+	.message = message,
 	.home = home,
 	.waits = waits,
 };
