@@ -4,6 +4,7 @@
 #include "job/trial.h"
 #include "node/duty/checkpoint/checkpoint_state.h"
 #include "node/duty/eval/eval_state.h"
+#include "node/duty/watch/watch_state.h"
 #include "node/master/master.h"
 
 #include <setjmp.h>
@@ -283,14 +284,14 @@ static void check_evaluation(const struct master *m)
 static void check_stuck(const struct master *m)
 {
 	if (!m->plan->crew.stuck || (m->plan->gate->traits & TW_GATE_HOLDS) ||
-	    m->watch.phase != m->phase)
+	    m->watch->phase != m->phase)
 		return;
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
 		const struct member *e = &m->member[k];
-		const int64_t most = tw_stuck_patience(m, k);
+		const int64_t most = tw_watch_patience(m, k);
 		int64_t since = e->asked;
 
-		if (!tw_master_waits_for(m, k) || most == INT64_MAX)
+		if (!tw_watch_waits_for(m, k) || most == INT64_MAX)
 			continue;
 		if (m->phase == PHASE_SCORE)
 			since = tw_eval_master_since(m, k);
@@ -300,9 +301,9 @@ static void check_stuck(const struct master *m)
 			continue;
 		else if (m->phase != PHASE_RUN && m->since > since)
 			since = m->since;
-		if (m->watch.awake_since > since)
-			since = m->watch.awake_since;
-		assert_true(m->watch.earliest <= since + most);
+		if (m->watch->awake_since > since)
+			since = m->watch->awake_since;
+		assert_true(m->pace.earliest <= since + most);
 		seen.bounds++;
 	}
 }

@@ -51,8 +51,8 @@ uint64_t tw_deal_passed(const struct master *m)
 /* Some member has something to do since `since`. */
 void tw_master_may_be_due(struct master *m, int64_t since)
 {
-	if (since + m->plan->crew.stuck < m->watch.earliest)
-		m->watch.earliest = since + m->plan->crew.stuck;
+	if (since + m->plan->crew.stuck < m->pace.earliest)
+		m->pace.earliest = since + m->plan->crew.stuck;
 }
 
 double tw_master_updates(const struct master *m, double updates, double contributions)
@@ -121,15 +121,15 @@ void tw_deal_finished(struct master *m, struct tw_context *ctx, struct member *e
 {
 	const int64_t now = tw_now(ctx);
 
-	tw_pace_add(&m->watch.pace, (uint32_t)(e - m->member), now - e->asked, samples);
+	tw_pace_add(&m->pace.work, (uint32_t)(e - m->member), now - e->asked, samples);
 	e->asked = now;
 	tw_master_may_be_due(m, now);
 }
 
 void tw_deal_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples)
 {
-	if (!m->watch.pace.count)
-		tw_pace_add(&m->watch.pace, (uint32_t)(e - m->member), took, samples);
+	if (!m->pace.work.count)
+		tw_pace_add(&m->pace.work, (uint32_t)(e - m->member), took, samples);
 }
 
 bool tw_deal_open(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,

@@ -72,8 +72,13 @@ void tw_deal_finished(struct master *m, struct tw_context *ctx, struct member *e
 /* Something of its first contribution is done: where nobody has finished anything, this shows how
  * long so many samples take, at most. */
 void tw_deal_showed(struct master *m, const struct member *e, int64_t took, uint64_t samples);
-/* Some member has something to do since `since`: it may have to be looked at (6 in
- * master_stuck.c). */
+/* Some member has something to do since `since`: it may be late from some time after it on. */
 void tw_master_may_be_due(struct master *m, int64_t since);
+/* Members may owe a part of a checkpoint that they did not owe before. */
+static inline void tw_master_owes_part(struct master *m)
+{
+	if (m->phase == PHASE_SNAP)
+		m->pace.earliest = 0;
+}
 
 #endif

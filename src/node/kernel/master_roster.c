@@ -20,6 +20,21 @@ bool tw_master_every_shard(const struct master *m, uint32_t *lacks,
 	return true;
 }
 
+uint32_t tw_master_servers_live(const struct master *m)
+{
+	uint32_t here = 0;
+
+	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
+		here += m->server[k].state != SERVER_AWAY;
+	return here;
+}
+
+void tw_master_heard_survivor(struct master *m)
+{
+	m->waits.outlived = true;
+	m->waits.servers_due = m->waits.servers_due || m->waits.patient;
+}
+
 void tw_master_applied(const struct master *m, uint64_t *steps, uint64_t *samples)
 {
 	uint64_t all_steps = 0, all_samples = 0;

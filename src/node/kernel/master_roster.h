@@ -16,6 +16,15 @@ static inline bool tw_server_leaves(const struct master *m, uint32_t server)
 {
 	return m->server[server].state == SERVER_LEAVING;
 }
+/* How many are here at all? */
+uint32_t tw_master_servers_live(const struct master *m);
+/* Somebody outlived a master before us: there is more to lose than time. */
+void tw_master_heard_survivor(struct master *m);
+/* Are workers too few to train with? */
+static inline bool tw_master_too_few(const struct master *m)
+{
+	return tw_master_live(m) < m->plan->crew.min || tw_master_live(m) == 0;
+}
 /* Is some shard kept as it was when it outlived a master? */
 bool tw_master_adopted_any(const struct master *m);
 /* Steps and samples that the shards have applied, by their last word: the mean over shards. */

@@ -6,9 +6,13 @@
 #include "base/fetch.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = { &tw_eval_master,       &tw_figures_master,
-						&tw_batch_master,      &tw_finish_master,
-						&tw_checkpoint_master, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_master,
+						&tw_figures_master,
+						&tw_batch_master,
+						&tw_finish_master,
+						&tw_checkpoint_master,
+						&tw_watch_master,
+						NULL };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
@@ -37,8 +41,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
 	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
 	      tw_replicas_init(m) == TW_OK && tw_cells_init(m) == TW_OK &&
-	      tw_duties_open(&m->duties) == TW_OK && tw_verdicts_init(m) == TW_OK &&
-	      tw_stalled_init(m) == TW_OK;
+	      tw_duties_open(&m->duties) == TW_OK && tw_verdicts_init(m) == TW_OK;
 	m->places[SHARD_HOMELESS] = p->problem.shards;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
@@ -73,7 +76,6 @@ static void master_free(struct tw_actor *a)
 	tw_round_release(m);
 	tw_verdicts_release(m);
 	tw_replicas_release(m);
-	tw_stalled_release(m);
 	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
 	void *const plain[] = { m->member, m->shard, m->server, m->commit.set };
@@ -89,7 +91,7 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	m->since = tw_now(ctx);
 	m->members.views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->crew.limit);
-	tw_stuck_watch(m, ctx);
+	tw_watch_master_start(m, ctx);
 	tw_cut_load(m, ctx);
 }
 
@@ -195,7 +197,7 @@ static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *
 		break;
 	case TW_HAVE:
 		if (msg->h.flags & TW_FLAG_HELD)
-			tw_stalled_hears(m, ctx, msg);
+			tw_duties_message(&m->duties, ctx, msg);
 		else if (tw_plan_judges(m->plan))
 			tw_verdicts_have(m, ctx, msg);
 		else
@@ -237,32 +239,25 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 
 	switch (timer) {
 	case TIMER_GATHER:
-		tw_master_servers_due(m, ctx);
+		tw_watch_master_servers_due(m, ctx);
 		break;
 	case TIMER_MOVE:
 		m->restart.move = MOVE_NONE;
 		break;
 	case TIMER_STUCK:
-		tw_stuck_awake(m, ctx);
-		tw_stalled_check(m, ctx);
-		tw_stuck_check(m, ctx);
-		tw_standstill_check(m, ctx);
-		tw_stuck_watch(m, ctx);
+		tw_watch_master_check(m, ctx);
 		break;
 	case TIMER_COPY:
 		tw_replicas_bring_again(m);
 		break;
 	case TIMER_HOMELESS:
-		m->waits.counting_homes = false;
-		tw_say(ctx, TW_WARNING, "shards have had no server for %.0f s: stopping",
-		       (double)m->plan->crew.wait / 1e9);
-		tw_finish_master_end(m, ctx, TW_INTERRUPTED);
+		tw_watch_master_homeless(m, ctx);
 		return;
 	case TIMER_LIMIT:
 		tw_wish_put(m, TW_WISH_TIME, true);
 		break;
 	case TIMER_PAUSE:
-		tw_master_waited(m, ctx);
+		tw_watch_master_waited(m, ctx);
 		break;
 	default:
 		tw_duties_timer(&m->duties, ctx, timer);
@@ -356,5 +351,5 @@ const struct tw_actor_class tw_master_class = {
 	.down = master_down,
 	.up = master_up,
 	.interrupt = master_interrupt,
-	.waiting = tw_master_waiting,
+	.waiting = tw_watch_master_waiting,
 };

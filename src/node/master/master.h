@@ -10,6 +10,7 @@
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
 #include "node/duty/finish/finish.h"
+#include "node/duty/watch/watch.h"
 #include "node/kernel/ledger.h"
 #include "node/kernel/master_post.h"
 #include "node/kernel/master_roster.h"
@@ -21,23 +22,6 @@ void tw_master_drive(struct master *m, struct tw_context *ctx);
 
 /* master_generation.c */
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx);
-
-/* master_waiting.c */
-bool tw_master_too_few(const struct master *m);
-/* Set and clear the timers of cluster.wait. */
-void tw_master_count_waits(struct master *m, struct tw_context *ctx);
-/* TIMER_GATHER and TIMER_PAUSE: servers had time to come; so had workers. */
-void tw_master_servers_due(struct master *m, struct tw_context *ctx);
-void tw_master_waited(struct master *m, struct tw_context *ctx);
-/* Somebody outlived a master before us: there is more to lose than time. */
-void tw_master_heard_survivor(struct master *m);
-/* Is the master waiting for this member? */
-bool tw_master_waits_for(const struct master *m, uint32_t slot);
-/* What this shard is waited for in this phase; NULL: nothing. */
-const char *tw_master_shard_owes(const struct master *m, uint32_t shard);
-bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out);
-/* Who of this worker: itself, or, where it has cells, the one that the others wait for. */
-struct tw_addr tw_master_holds_up(const struct master *m, uint32_t slot);
 
 /* master_workers.c */
 uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx);
@@ -78,7 +62,6 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 /* master_servers.c */
 /* What a shard was told and may have lost, once more. */
 void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t shard);
-uint32_t tw_master_servers_live(const struct master *m);
 /* This node is to let the shard go, if it has it in this incarnation or an earlier one. */
 void tw_master_unhost(struct tw_context *ctx, uint32_t node, uint32_t shard, uint32_t incarnation);
 void tw_master_lose_shards(struct master *m, struct tw_context *ctx, uint32_t node);
@@ -299,52 +282,6 @@ void tw_cut_read_next(struct master *m, struct tw_context *ctx);
 void tw_cut_load(struct master *m, struct tw_context *ctx);
 void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 		   const struct tw_part *parts, size_t count, enum tw_status status);
-
-/* master_stuck.c */
-/* Members may owe a part of a cut that they did not owe before. */
-static inline void tw_stuck_owes_part(struct master *m)
-{
-	if (m->phase == PHASE_SNAP)
-		m->watch.earliest = 0;
-}
-/* How long one may wait for work of this member: cluster.stuck, or ten times the median of what
- * others took for as many samples, if that is longer.  INT64_MAX: nobody has finished any. */
-int64_t tw_stuck_patience(const struct master *m, uint32_t slot);
-/* The same for what it is doing in this phase: in an evaluation it may have a step to finish first,
- * and then a chunk to score. */
-int64_t tw_stuck_allowed(const struct master *m, uint32_t slot);
-/* Name this member and remove it, or its cell at this node: others have waited for it for so long.
- */
-void tw_stuck_expel(struct master *m, struct tw_context *ctx, uint32_t slot, struct tw_addr who,
-		    int64_t waited);
-/* Set TIMER_STUCK, where somebody may be stuck at all. */
-void tw_stuck_watch(struct master *m, struct tw_context *ctx);
-/* TIMER_STUCK: time in which the master itself stood still does not count. */
-void tw_stuck_awake(struct master *m, struct tw_context *ctx);
-/* TIMER_STUCK: remove members that others have waited for too long. */
-void tw_stuck_check(struct master *m, struct tw_context *ctx);
-
-/* --- master_stalled.c ----------------------------------------------------------------------- */
-
-enum tw_status tw_stalled_init(struct master *m);
-void tw_stalled_release(struct master *m);
-/* Whom does a shard wait for?  The answer to a question. */
-void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* TIMER_STUCK, a look at the round of replicas: ask, or remove who holds it up. */
-void tw_stalled_check(struct master *m, struct tw_context *ctx);
-/* Outside of such rounds: ask all shards for whom they wait, and whether anything is applied. */
-void tw_stalled_ask(struct master *m, struct tw_context *ctx);
-/* Where nobody has finished a lease or a round: who waits for another one has finished its step.
- * How long that other one, which was asked at `since`, may be waited for.  INT64_MAX: nobody says
- * that it waits. */
-int64_t tw_stalled_patience(const struct master *m, int64_t since);
-/* Whom the answers to that lead to; TW_NO_SLOT: to nobody. */
-uint32_t tw_stalled_culprit(struct master *m);
-
-/* --- master_standstill.c -------------------------------------------------------------------- */
-
-/* TIMER_STUCK: if nothing has moved for too long, remove whom the run waits for. */
-void tw_standstill_check(struct master *m, struct tw_context *ctx);
 
 /* --- master_takeover.c ---------------------------------------------------------------------- */
 

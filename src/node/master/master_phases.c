@@ -239,5 +239,5 @@ void tw_master_drive(struct master *m, struct tw_context *ctx)
 	if (tw_eval_master_scored(m, ctx)) /* a cut has all its parts now */
 		do_what_is_due(m, ctx);
 	if (m->phase != PHASE_OVER)
-		tw_master_count_waits(m, ctx);
+		tw_watch_master_count(m, ctx);
 }

@@ -411,8 +411,8 @@ static bool waits(const struct master *m, uint32_t slot)
 	       ((e->stripe.state == STRIPE_STAGING && !has_sum(m, slot)) || tw_round_is_late(e));
 }
 
-/* A late worker of a round that is over holds up nobody while rounds go on; see also (5) in
- * master_stuck.c. */
+/* A late worker of a round that is over holds up nobody while rounds go on; see also (7) in
+ * duty/watch/README.md. */
 static bool excuses(const struct master *m, uint32_t slot)
 {
 	return !tw_round_planned(&m->member[slot]) || tw_round_is_under_way(m, slot) ||

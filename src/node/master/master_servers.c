@@ -337,12 +337,3 @@ void tw_master_shard_hosted(struct master *m, struct tw_context *ctx, const stru
 	i->host = NULL;
 	tw_cut_read_next(m, ctx);
 }
-
-uint32_t tw_master_servers_live(const struct master *m)
-{
-	uint32_t here = 0;
-
-	for (uint32_t k = 0; k < m->plan->crew.servers; k++)
-		here += m->server[k].state != SERVER_AWAY;
-	return here;
-}

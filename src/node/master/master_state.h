@@ -269,12 +269,11 @@ struct shard_range {
 
 /* The state to resume from.  tw_master_agreed makes the history known, and ends a move. */
 struct restart {
-	bool resume;          /* the world's clock continues from the cut's: release on time */
-	bool begun;           /* training has begun in this generation or an earlier one */
-	bool loading, looked; /* looked: the newest cut's number is known */
-	struct shard_range
-		loads,   /* whose parts are read with the heads of the newest cut, ... */
-		reading; /* ... and after these */
+	bool resume;              /* the world's clock continues from the cut's: release on time */
+	bool begun;               /* training has begun in this generation or an earlier one */
+	bool loading, looked;     /* looked: the newest cut's number is known */
+	struct shard_range loads, /* whose parts are read with the heads of the newest cut, ... */
+		reading;          /* ... and after these */
 	enum history history;
 	enum move move;
 	int64_t release;        /* when training continues; 0: immediately */
@@ -284,8 +283,8 @@ struct restart {
 	uint32_t lacks;         /* that has not agreed */
 };
 
-/* What the master waits for; tw_master_drive alone sets and clears the timers.  `paused` follows
- * the number of members; the others are set once. */
+/* What the master waits for (duty/watch).  `paused` follows the number of members; the others
+ * are set once. */
 struct waits {
 	bool servers_due; /* servers had time to come */
 	bool patient;     /* servers that are started by hand get cluster.wait to come */
@@ -295,7 +294,6 @@ struct waits {
 	bool over;        /* one cluster.wait is over, and training has not begun */
 	bool paused;      /* workers are fewer than cluster.min ... */
 	int64_t since;    /* ... since then */
-	bool counting_workers, counting_homes; /* TIMER_PAUSE, TIMER_HOMELESS are set */
 };
 
 /* --- dealing ---------------------------------------------------------------------------------- */
@@ -371,23 +369,6 @@ struct takeover {
 	bool stated; /* somebody has told: shard_info has its books, host_cut its generation */
 	bool over;   /* it is decided */
 };
-
-/* Who holds up the others, as shards say.  See master_stalled.c. */
-struct stalled {
-	uint32_t *whom;     /* by slot: for whom its replica waits; STALLED_* below ... */
-	uint32_t *depth;    /* ... and how many others that one waits for first */
-	uint32_t *votes;    /* by slot: servers' shards that wait for it; else room to count */
-	uint64_t *applied;  /* by shard: contributions, as a server's shard says */
-	uint32_t questions; /* asked about anything but a formation */
-	uint32_t attempt;   /* of the last question: the formation, or its number */
-	uint64_t round;     /* the answers are about these two */
-	int64_t first;      /* when the first one said that it waits for somebody; 0: nobody has */
-	bool asked;
-	uint32_t left; /* shards that have not answered ... */
-	int64_t at;    /* ... since it was asked */
-};
-#define STALLED_SILENT UINT32_MAX       /* it has not answered */
-#define STALLED_NOBODY (UINT32_MAX - 1) /* it waits for nobody */
 
 /* How equal replicas are that differ while they train.  See master_calm.c; tw_calm_begin and
  * tw_calm_lost reset the state. */
@@ -467,15 +448,10 @@ struct counts {
 	double train_loss;
 };
 
-/* Who may be stuck: see master_stuck.c. */
-struct watch {
-	struct tw_pace pace, score_pace; /* of everybody's work, and of chunks of evaluations */
-	int64_t checked, awake_since;    /* (3) */
-	int64_t earliest;                /* (6) */
-	enum phase phase;                /* `earliest` was found in */
-	uint64_t stamp, pause_stamp;     /* what had been done, see master_standstill.c ... */
-	int64_t moved, looked;           /* ... at this time; when it was last looked at */
-	uint32_t doubts;                 /* how often shards were asked since then */
+/* How long work takes, for duty/watch. */
+struct paces {
+	struct tw_pace work, score; /* of everybody's work, and of chunks of evaluations */
+	int64_t earliest;           /* nobody can be late before: see its README.md */
 };
 
 struct master {
@@ -495,21 +471,21 @@ struct master {
 	struct dealing dealing;
 	struct rounds rounds;
 	struct replicas replicas;
-	struct stalled stalled;
 	struct takeover takeover;
 	struct calm calm;
 	struct commit commit;
 	struct verdicts verdicts;
 	struct cuts cuts;
 	struct checkpoint_master *checkpoint; /* duty/checkpoint */
-	struct eval_master *eval;       /* duty/eval */
-	struct figures_master *figures; /* duty/figures */
-	struct batch_master *batch;     /* duty/batch; NULL: no batch method drives the run */
-	struct finish_master *finish;   /* duty/finish */
+	struct eval_master *eval;             /* duty/eval */
+	struct figures_master *figures;       /* duty/figures */
+	struct batch_master *batch;           /* duty/batch; NULL: no batch method drives the run */
+	struct finish_master *finish;         /* duty/finish */
 	struct tw_duties duties;
 	struct counts count;
-	struct watch watch;
-	struct tw_quantile speeds; /* of the live members whose speed is known */
+	struct paces pace;
+	struct watch_master *watch; /* duty/watch */
+	struct tw_quantile speeds;  /* of the live members whose speed is known */
 };
 
 static inline void tw_shard_put(struct master *m, struct shard_info *i, enum shard_place place)

@@ -199,7 +199,7 @@ void tw_checkpoint_master_begin(struct master *m, struct tw_context *ctx)
 	}
 	if (!c->running)
 		m->phase = PHASE_SNAP;
-	tw_stuck_owes_part(m);
+	tw_master_owes_part(m);
 	ask_for_parts(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		tw_checkpoint_master_ask_worker(m, ctx, k);
@@ -278,7 +278,7 @@ void tw_checkpoint_save_joined(struct master *m, struct tw_context *ctx, uint32_
 {
 	m->checkpoint->now.whole += is_whole(m, slot);
 	tw_checkpoint_master_ask_worker(m, ctx, slot);
-	tw_stuck_owes_part(m);
+	tw_master_owes_part(m);
 }
 
 /* (6) If only some of its cells are here, the next worker in its place has its own. */

@@ -201,7 +201,7 @@ void tw_eval_scores_hear(struct master *m, struct tw_context *ctx, const struct 
 	c->loss = r->loss;
 	c->correct = r->correct;
 	c->samples = r->count;
-	tw_pace_add(&m->watch.score_pace, c->slot, tw_now(ctx) - c->since, c->samples);
+	tw_pace_add(&m->pace.score, c->slot, tw_now(ctx) - c->since, c->samples);
 	e->scores.done++;
 	*of = NO_CHUNK;
 	tw_eval_scores_deal(m, ctx);

@@ -57,8 +57,8 @@ static void show(struct master *m, const struct tw_msg *msg)
 	const struct tw_stage_work *f = &msg->b.figures.work;
 	const double took = 3.0 * tw_plan_cells(m->plan) * (double)f->forward_time;
 
-	if (f->forwards && took < (double)TW_FIGURE_MOST && !m->watch.pace.count)
-		tw_pace_add(&m->watch.pace, msg->h.from, (int64_t)took,
+	if (f->forwards && took < (double)TW_FIGURE_MOST && !m->pace.work.count)
+		tw_pace_add(&m->pace.work, msg->h.from, (int64_t)took,
 			    f->forwards * m->plan->dealing.batch);
 }
 

@@ -1,31 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_stalled.c - who holds up the others, where only shards know.
- *
- * The master hears of a sum of replicas only when it is complete.  If a round takes too long, it
- * asks all replicas for whom they wait (ASK, HAVE), and removes whom the answers lead to: one whose
- * worker has not finished its step, or one that keeps its piece of the sum to itself.  Replicas
- * without rounds, and servers, are asked in the same manner if the run seems to stand still
- * (master_standstill.c).
- *
- *  (1) a round is too long after cluster.stuck, or ten times what a step usually takes, whichever
- *      is longer.  Where no round was finished yet, the first replica that waits for another one
- *      shows how long a step takes.
- *  (2) in a chain of replicas that wait, the last one holds up the others: it says that its own
- *      worker is busy, or that it waits for nobody, or says nothing.  In a circle, sums tell: who
- *      waits for the input of another one, and not for a sum, knows whom to blame.
- *  (3) an answer may be a lie.  If only one says that it waits, and not for itself, one of the two
- *      lies, and nobody knows which: both are removed, unless they are alone.
- *  (4) one question at a time: after a removal there is another formation.
- *  (5) shards of servers speak for nobody: each of them has one vote.  They also say how much they
- *      have applied: without rounds the master hears of that only when a lease is done. */
-#include "node/master/master.h"
+/* watch_stalled.c - who holds up the others, where only shards know (9 to 13).  The numbers in
+ * brackets are those of README.md. */
+#include "node/duty/watch/watch_state.h"
 
 #define PATIENCE 10 /* times the first step */
 
-enum tw_status tw_stalled_init(struct master *m)
+enum tw_status tw_watch_stalled_open(struct master *m)
 {
 	const size_t slots = m->plan->crew.workers;
-	struct stalled *s = &m->stalled;
+	struct stalled *s = &m->watch->stalled;
 
 	if (!m->plan->crew.stuck)
 		return TW_OK;
@@ -36,17 +19,17 @@ enum tw_status tw_stalled_init(struct master *m)
 	return s->whom && s->depth && s->votes && s->applied ? TW_OK : TW_NO_MEMORY;
 }
 
-void tw_stalled_release(struct master *m)
+void tw_watch_stalled_close(struct master *m)
 {
-	m->heap->put(m->heap, m->stalled.whom);
-	m->heap->put(m->heap, m->stalled.depth);
-	m->heap->put(m->heap, m->stalled.votes);
-	m->heap->put(m->heap, m->stalled.applied);
+	m->heap->put(m->heap, m->watch->stalled.whom);
+	m->heap->put(m->heap, m->watch->stalled.depth);
+	m->heap->put(m->heap, m->watch->stalled.votes);
+	m->heap->put(m->heap, m->watch->stalled.applied);
 }
 
 static bool is_about_now(const struct master *m)
 {
-	const struct stalled *s = &m->stalled;
+	const struct stalled *s = &m->watch->stalled;
 
 	return s->asked && s->attempt == m->replicas.forming && s->round == m->rounds.number;
 }
@@ -56,9 +39,9 @@ static bool ask_shard(struct master *m, struct tw_context *ctx, struct tw_msg *m
 	if (!msg)
 		return false;
 	msg->h.flags = TW_FLAG_HELD;
-	msg->b.ask.number = m->stalled.attempt;
+	msg->b.ask.number = m->watch->stalled.attempt;
 	tw_send(ctx, msg);
-	m->stalled.left++;
+	m->watch->stalled.left++;
 	return true;
 }
 
@@ -66,7 +49,7 @@ static bool ask_shard(struct master *m, struct tw_context *ctx, struct tw_msg *m
 static void ask(struct master *m, struct tw_context *ctx, uint32_t attempt)
 {
 	const bool replicas = tw_master_has_replicas(m);
-	struct stalled *s = &m->stalled;
+	struct stalled *s = &m->watch->stalled;
 
 	s->asked = true;
 	s->at = tw_now(ctx);
@@ -87,9 +70,9 @@ static void ask(struct master *m, struct tw_context *ctx, uint32_t attempt)
 				return;
 }
 
-void tw_stalled_ask(struct master *m, struct tw_context *ctx)
+void tw_watch_stalled_ask(struct master *m, struct tw_context *ctx)
 {
-	ask(m, ctx, ++m->stalled.questions);
+	ask(m, ctx, ++m->watch->stalled.questions);
 }
 
 /* Somebody has waited for another one since about then. */
@@ -99,25 +82,25 @@ static void note_first(struct master *m, struct tw_context *ctx, const struct tw
 	const int64_t since =
 		h->loss >= 0.0 && h->loss < (double)now ? now - (int64_t)h->loss : now;
 
-	if (!m->stalled.first || since < m->stalled.first)
-		m->stalled.first = since;
+	if (!m->watch->stalled.first || since < m->watch->stalled.first)
+		m->watch->stalled.first = since;
 }
 
 /* Of the answers of its shards, the one nearest to where the chain begins. */
-void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+void tw_watch_stalled_hear(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const uint32_t slot = tw_master_slot_at(m, msg->from.node);
 	const struct tw_body_have *h = &msg->b.have;
-	struct stalled *s = &m->stalled;
+	struct stalled *s = &m->watch->stalled;
 	bool first;
 
 	if (!s->asked || h->attempt != s->attempt || s->round != m->rounds.number ||
 	    msg->h.shard >= m->plan->problem.shards)
 		return;
 	s->left -= s->left != 0;
-	if (!tw_master_has_replicas(m)) { /* (5) */
+	if (!tw_master_has_replicas(m)) { /* (13) */
 		if (h->round != s->applied[msg->h.shard] && !tw_plan_holds_by_workers(m->plan))
-			m->watch.moved = tw_now(ctx); /* what workers hold, they might make up */
+			m->watch->moved = tw_now(ctx); /* what workers hold, they might make up */
 		s->applied[msg->h.shard] = h->round;
 		if (h->slot < m->plan->crew.workers && m->member[h->slot].live) {
 			s->votes[h->slot]++;
@@ -144,16 +127,16 @@ void tw_stalled_hears(struct master *m, struct tw_context *ctx, const struct tw_
 
 static bool waits_for_another(const struct master *m, uint32_t slot)
 {
-	const uint32_t whom = m->stalled.whom[slot];
+	const uint32_t whom = m->watch->stalled.whom[slot];
 
 	return whom < STALLED_NOBODY && whom != slot && m->member[whom].live;
 }
 
-/* (2) The end of the chain.  In a circle, the one whom somebody waits for who depends on the fewest
- * others. */
+/* (10) The end of the chain.  In a circle, the one whom somebody waits for who depends on the
+ * fewest others. */
 static uint32_t end_of_chain(const struct master *m, uint32_t slot)
 {
-	const struct stalled *s = &m->stalled;
+	const struct stalled *s = &m->watch->stalled;
 	uint32_t least = UINT32_MAX, worst = slot;
 
 	for (uint32_t k = 0; k < m->replicas.ready && waits_for_another(m, slot); k++)
@@ -171,7 +154,7 @@ static uint32_t end_of_chain(const struct master *m, uint32_t slot)
 /* Whom most chains lead to; TW_NO_SLOT: nobody waits.  *from: one who waits for it. */
 static uint32_t culprit(struct master *m, uint32_t *from)
 {
-	uint32_t *votes = m->stalled.votes, worst = TW_NO_SLOT;
+	uint32_t *votes = m->watch->stalled.votes, worst = TW_NO_SLOT;
 
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		votes[k] = 0;
@@ -187,22 +170,23 @@ static uint32_t culprit(struct master *m, uint32_t *from)
 		}
 	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT && worst == TW_NO_SLOT;
 	     k = tw_replicas_next(m, k + 1))
-		if (m->stalled.whom[k] == k && m->replicas.full[REPLICA_HAS])
+		if (m->watch->stalled.whom[k] == k && m->replicas.full[REPLICA_HAS])
 			worst = k; /* others are done, and its worker is not */
 	return worst;
 }
 
-uint32_t tw_stalled_culprit(struct master *m)
+uint32_t tw_watch_stalled_culprit(struct master *m)
 {
 	uint32_t worst = TW_NO_SLOT, from;
 
-	if (!m->stalled.asked)
+	if (!m->watch->stalled.asked)
 		return TW_NO_SLOT;
 	if (tw_master_has_replicas(m))
 		return culprit(m, &from);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (m->stalled.votes[k] && m->member[k].live &&
-		    (worst == TW_NO_SLOT || m->stalled.votes[k] > m->stalled.votes[worst]))
+		if (m->watch->stalled.votes[k] && m->member[k].live &&
+		    (worst == TW_NO_SLOT ||
+		     m->watch->stalled.votes[k] > m->watch->stalled.votes[worst]))
 			worst = k;
 	return worst;
 }
@@ -215,21 +199,22 @@ static bool remove_culprit(struct master *m, struct tw_context *ctx, int64_t wai
 
 	if (who == TW_NO_SLOT)
 		return false;
-	m->stalled.asked = false; /* (4) */
-	if (m->stalled.votes[who] == 1 && m->stalled.whom[who] != who && m->replicas.ready > 2) {
+	m->watch->stalled.asked = false; /* (12) */
+	if (m->watch->stalled.votes[who] == 1 && m->watch->stalled.whom[who] != who &&
+	    m->replicas.ready > 2) {
 		tw_say(ctx, TW_WARNING,
 		       "worker %u waits for worker %u, and nobody else does: one of them holds up "
 		       "the round",
-		       from, who); /* (3) */
-		tw_stuck_expel(m, ctx, from, tw_master_holds_up(m, from), waited);
+		       from, who); /* (11) */
+		tw_watch_expel(m, ctx, from, tw_watch_holds_up(m, from), waited);
 	}
-	tw_stuck_expel(m, ctx, who, tw_master_holds_up(m, who), waited);
+	tw_watch_expel(m, ctx, who, tw_watch_holds_up(m, who), waited);
 	return true;
 }
 
-int64_t tw_stalled_patience(const struct master *m, int64_t since)
+int64_t tw_watch_stalled_patience(const struct master *m, int64_t since)
 {
-	const int64_t first = m->stalled.first;
+	const int64_t first = m->watch->stalled.first;
 	const int64_t took = first > since ? first - since : 0;
 
 	if (!first)
@@ -237,21 +222,21 @@ int64_t tw_stalled_patience(const struct master *m, int64_t since)
 	return PATIENCE * took > m->plan->crew.stuck ? PATIENCE * took : m->plan->crew.stuck;
 }
 
-void tw_stalled_check(struct master *m, struct tw_context *ctx)
+void tw_watch_check_stalled(struct master *m, struct tw_context *ctx)
 {
-	int64_t patience = tw_stuck_patience(m, TW_NO_SLOT);
+	int64_t patience = tw_watch_patience(m, TW_NO_SLOT);
 	const struct replicas *r = &m->replicas;
 	const int64_t now = tw_now(ctx);
-	const int64_t since = r->since > m->watch.awake_since ? r->since : m->watch.awake_since;
+	const int64_t since = r->since > m->watch->awake_since ? r->since : m->watch->awake_since;
 
 	if (!tw_master_has_replicas(m) || m->phase != PHASE_RUN || !m->rounds.open || !r->formed ||
 	    now - since < m->plan->crew.stuck / 2)
 		return;
 	if (patience == INT64_MAX && is_about_now(m))
-		patience = tw_stalled_patience(m, r->since);
+		patience = tw_watch_stalled_patience(m, r->since);
 	if (is_about_now(m) && now - since >= patience && remove_culprit(m, ctx, now - since))
 		return;
 	if (!is_about_now(m))
-		m->stalled.first = 0;
+		m->watch->stalled.first = 0;
 	ask(m, ctx, r->forming);
 }

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_waiting.c - for whom the master waits, for what, and how long.
- *
- *  (1) the timers of cluster.wait run exactly while the state says that somebody is waited for:
- *      `drive` sets and clears them, so no order of events can swallow one.
- *  (2) the world asks for whom the master waits now and then, and not at every event: only that
- *      search walks over all members. */
-#include "node/master/master.h"
+/* watch_waiting.c - for whom the master waits, for what, and how long (1, 2).  The numbers in
+ * brackets are those of README.md. */
+#include "node/duty/watch/watch_state.h"
 
 /* --- how long --------------------------------------------------------------------------------- */
-
-bool tw_master_too_few(const struct master *m)
-{
-	return tw_master_live(m) < m->plan->crew.min || tw_master_live(m) == 0;
-}
 
 /* Is there a shard without a server?  One that is on its way to one has it. */
 static bool homeless(const struct master *m)
@@ -40,16 +31,16 @@ static void count_wait(struct master *m, struct tw_context *ctx, uint32_t timer,
 }
 
 /* (1) */
-void tw_master_count_waits(struct master *m, struct tw_context *ctx)
+void tw_watch_master_count(struct master *m, struct tw_context *ctx)
 {
-	count_wait(m, ctx, TIMER_PAUSE, wants_workers(m, ctx), &m->waits.counting_workers);
+	count_wait(m, ctx, TIMER_PAUSE, wants_workers(m, ctx), &m->watch->counting_workers);
 	count_wait(m, ctx, TIMER_HOMELESS, m->phase == PHASE_GATHER && m->waits.lost && homeless(m),
-		   &m->waits.counting_homes);
+		   &m->watch->counting_homes);
 }
 
 /* Servers had time to come back.  At a first start, where there is nothing to come back to, those
  * who are started by hand have as long as workers have. */
-void tw_master_servers_due(struct master *m, struct tw_context *ctx)
+void tw_watch_master_servers_due(struct master *m, struct tw_context *ctx)
 {
 	const int64_t more = m->plan->crew.wait - m->plan->crew.limit;
 
@@ -62,10 +53,12 @@ void tw_master_servers_due(struct master *m, struct tw_context *ctx)
 	tw_timer(ctx, TIMER_GATHER, more);
 }
 
-void tw_master_heard_survivor(struct master *m)
+void tw_watch_master_homeless(struct master *m, struct tw_context *ctx)
 {
-	m->waits.outlived = true;
-	m->waits.servers_due = m->waits.servers_due || m->waits.patient;
+	m->watch->counting_homes = false;
+	tw_say(ctx, TW_WARNING, "shards have had no server for %.0f s: stopping",
+	       (double)m->plan->crew.wait / 1e9);
+	tw_finish_master_end(m, ctx, TW_INTERRUPTED);
 }
 
 /* Too few came before training began; says so and ends the run. */
@@ -86,12 +79,12 @@ static void give_up_start(struct master *m, struct tw_context *ctx)
 }
 
 /* cluster.wait is over, and workers were waited for all the time. */
-void tw_master_waited(struct master *m, struct tw_context *ctx)
+void tw_watch_master_waited(struct master *m, struct tw_context *ctx)
 {
 	const bool reading = m->restart.loading || !homeless(m); /* shards are on their way */
 	const bool nobody = tw_master_live(m) == 0 && ctx->boot > 1;
 
-	m->waits.counting_workers = false;
+	m->watch->counting_workers = false;
 	if (m->restart.begun && tw_master_too_few(m)) {
 		tw_say(ctx, TW_WARNING,
 		       "not enough workers joined in %.0f s: stopping at a checkpoint",
@@ -108,7 +101,7 @@ void tw_master_waited(struct master *m, struct tw_context *ctx)
 
 /* --- for whom --------------------------------------------------------------------------------- */
 
-bool tw_master_waits_for(const struct master *m, uint32_t slot)
+bool tw_watch_waits_for(const struct master *m, uint32_t slot)
 {
 	const struct member *e = &m->member[slot];
 
@@ -146,7 +139,7 @@ static const char *expected_of(const struct master *m, uint32_t slot)
 	}
 }
 
-struct tw_addr tw_master_holds_up(const struct master *m, uint32_t slot)
+struct tw_addr tw_watch_holds_up(const struct master *m, uint32_t slot)
 {
 	uint32_t cell;
 
@@ -156,7 +149,7 @@ struct tw_addr tw_master_holds_up(const struct master *m, uint32_t slot)
 	return (struct tw_addr){ tw_cell_at(m, slot, cell)->node, TW_WORKER, (uint16_t)cell };
 }
 
-const char *tw_master_shard_owes(const struct master *m, uint32_t shard)
+const char *tw_watch_shard_owes(const struct master *m, uint32_t shard)
 {
 	const struct shard_info *i = &m->shard[shard];
 
@@ -175,7 +168,7 @@ const char *tw_master_shard_owes(const struct master *m, uint32_t shard)
 	}
 }
 
-bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out)
+bool tw_watch_master_waiting(const struct tw_actor *a, struct tw_wait *out)
 {
 	const struct master *m = (const struct master *)a;
 
@@ -187,7 +180,7 @@ bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out)
 		return true;
 	}
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if ((out->why = tw_master_shard_owes(m, s))) {
+		if ((out->why = tw_watch_shard_owes(m, s))) {
 			const bool placed = m->shard[s].place >= SHARD_ASSIGNED;
 
 			out->whom = (struct tw_addr){ placed ? m->shard[s].node : UINT32_MAX,
@@ -216,9 +209,9 @@ bool tw_master_waiting(const struct tw_actor *a, struct tw_wait *out)
 		return true;
 	}
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		if (tw_master_waits_for(m, k)) {
+		if (tw_watch_waits_for(m, k)) {
 			out->slot = k;
-			out->whom = tw_master_holds_up(m, k);
+			out->whom = tw_watch_holds_up(m, k);
 			out->why = expected_of(m, k);
 			return true;
 		}

@@ -1,25 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_standstill.c - a run in which nothing moves.
- *
- * Everybody may answer, and yet nobody may be late as the rules of master_stuck.c see it: a message
- * that some peer swallowed or falsified makes all of them wait.  Liveness is progress: whatever the
- * reason, whom the run waits for is named and removed, one after the other if it must be.
- *
- *  (1) progress is what `stamp` mixes: contributions that are in, chunks that are scored, shards
- *      that are brought back, lists that are carried out.  To join, to ask and to leave is none.
- *      Time in which a checkpoint makes progress, and training pauses for it, does not count.
- *  (2) it takes too long after one and a half times cluster.stuck, or ten times what is usual
- *      (tw_stuck_allowed), whichever is longer.  Before anybody has shown how long a step takes,
- *      work may take 60 times cluster.stuck.  What takes no computing may take twice cluster.stuck,
- *      and a second for each megabyte of parameters, which it may have to carry.  Here
- *      cluster.stuck is taken as a second at least.
- *  (3) after a removal the time begins anew.
- *  (4) a server is named by those who wait for it (master_waiting.c), and not removed: its shards
- *      would go with it.
- *  (5) without rounds, shards know more than the master: nobody is removed before they were asked,
- *      in the second half of that time, and have answered, or had as long again to do so.  So
- *      questions are rare, and do not fill a slow link. */
-#include "node/master/master.h"
+/* watch_standstill.c - a run in which nothing moves (14 to 18).  The numbers in brackets are
+ * those of README.md. */
+#include "node/duty/watch/watch_state.h"
 
 #define FIRST  60 /* times cluster.stuck */
 #define DOUBTS 20
@@ -60,7 +42,7 @@ static uint64_t stamp_pause(const struct master *m)
 	return tw_checkpoint_master_progress(m) + tw_finish_master_progress(m);
 }
 
-/* (1) */
+/* (14) */
 static uint64_t stamp(const struct master *m)
 {
 	const uint64_t done[] = {
@@ -92,7 +74,7 @@ static bool blame(const struct master *m, uint32_t slot, bool computes, struct c
 {
 	if (slot == TW_NO_SLOT || !m->member[slot].live)
 		return false;
-	*out = (struct culprit){ slot, tw_master_holds_up(m, slot), computes };
+	*out = (struct culprit){ slot, tw_watch_holds_up(m, slot), computes };
 	return true;
 }
 
@@ -102,7 +84,7 @@ static bool blame_holder(const struct master *m, struct culprit *out)
 	const struct cell_info *c;
 
 	for (uint32_t s = 0; s < m->plan->problem.shards && tw_plan_is_with_stage(m->plan); s++) {
-		if (!tw_master_shard_owes(m, s) || m->shard[s].place < SHARD_ASSIGNED ||
+		if (!tw_watch_shard_owes(m, s) || m->shard[s].place < SHARD_ASSIGNED ||
 		    !blame(m, tw_master_slot_at(m, m->shard[s].node), false, out))
 			continue;
 		c = tw_cell_on(m, m->shard[s].node);
@@ -137,7 +119,7 @@ static bool has_work(const struct master *m, uint32_t slot)
 {
 	const struct member *e = &m->member[slot];
 
-	return tw_master_waits_for(m, slot) || e->held.count || tw_eval_master_has_chunk(m, slot) ||
+	return tw_watch_waits_for(m, slot) || e->held.count || tw_eval_master_has_chunk(m, slot) ||
 	       (m->rounds.open && e->stripe.state == STRIPE_STAGING);
 }
 
@@ -172,7 +154,7 @@ static uint32_t worst_of(const struct master *m, bool (*is)(const struct master 
 
 static bool blame_worker(struct master *m, struct culprit *out)
 {
-	return blame(m, tw_stalled_culprit(m), true, out) ||
+	return blame(m, tw_watch_stalled_culprit(m), true, out) ||
 	       blame(m, worst_of(m, has_work), true, out) ||
 	       blame(m, worst_of(m, is_mute), true, out);
 }
@@ -200,23 +182,23 @@ static int64_t stuck_of(const struct master *m)
 	return m->plan->crew.stuck > TW_SECOND ? m->plan->crew.stuck : TW_SECOND;
 }
 
-/* (2) How long all parameters take on a slow link: a byte in a microsecond. */
+/* (15) How long all parameters take on a slow link: a byte in a microsecond. */
 static int64_t carrying(const struct master *m)
 {
 	return (int64_t)(m->plan->problem.border[m->plan->problem.shards] * sizeof(float)) *
 	       (TW_SECOND / 1000000);
 }
 
-/* (2) */
+/* (15) */
 static int64_t limit(const struct master *m, const struct culprit *c)
 {
 	const int64_t stuck = stuck_of(m);
-	int64_t usual = tw_stuck_allowed(m, c->slot);
+	int64_t usual = tw_watch_allowed(m, c->slot);
 
 	if (!c->computes)
 		return 2 * stuck + carrying(m);
 	if (usual == INT64_MAX && !tw_eval_master_has_chunk(m, c->slot))
-		usual = tw_stalled_patience(m, m->member[c->slot].asked);
+		usual = tw_watch_stalled_patience(m, m->member[c->slot].asked);
 	if (usual == INT64_MAX)
 		usual = stuck < INT64_MAX / FIRST ? FIRST * stuck : INT64_MAX;
 	return usual > stuck + stuck / 2 ? usual : stuck + stuck / 2;
@@ -228,34 +210,34 @@ static bool pauses(const struct master *m)
 	return m->phase != PHASE_RUN && m->phase != PHASE_DRAIN && m->phase != PHASE_SCORE;
 }
 
-/* (5) Are shards to be asked now?  Where nobody has shown how long a step takes, they may know that
- * somebody has: they are asked early, and after twice as long each time. */
+/* (18) Are shards to be asked now?  Where nobody has shown how long a step takes, they may know
+ * that somebody has: they are asked early, and after twice as long each time. */
 static bool must_ask(const struct master *m, int64_t now, int64_t since, int64_t most)
 {
-	const struct stalled *s = &m->stalled;
-	const uint32_t doubts = m->watch.doubts < DOUBTS ? m->watch.doubts : DOUBTS;
+	const struct stalled *s = &m->watch->stalled;
+	const uint32_t doubts = m->watch->doubts < DOUBTS ? m->watch->doubts : DOUBTS;
 	const int64_t half = stuck_of(m) / 2;
 
 	if (m->rounds.open || (s->asked && s->left && now - s->at < most))
 		return false;
-	if (!m->watch.pace.count && !s->first)
+	if (!m->pace.work.count && !s->first)
 		return !s->asked || (now - s->at) >> doubts >= half;
 	return now - since >= most / 2 && !(s->asked && s->at >= since + most / 2);
 }
 
-/* (5) */
+/* (18) */
 static bool has_heard(const struct master *m, int64_t now, int64_t since, int64_t most)
 {
-	const struct stalled *s = &m->stalled;
+	const struct stalled *s = &m->watch->stalled;
 
 	return m->rounds.open || (s->asked && s->at >= since && (!s->left || now - s->at >= most));
 }
 
-void tw_standstill_check(struct master *m, struct tw_context *ctx)
+void tw_watch_check_standstill(struct master *m, struct tw_context *ctx)
 {
 	const uint64_t done = stamp(m);
 	const int64_t now = tw_now(ctx);
-	struct watch *w = &m->watch;
+	struct watch_master *w = m->watch;
 	struct culprit c;
 	int64_t since, most;
 
@@ -268,8 +250,8 @@ void tw_standstill_check(struct master *m, struct tw_context *ctx)
 		w->moved = now;
 		w->doubts = 0;
 		if (!m->rounds.open) { /* what was answered is of the past */
-			m->stalled.asked = false;
-			m->stalled.first = 0;
+			m->watch->stalled.asked = false;
+			m->watch->stalled.first = 0;
 		}
 	}
 	since = w->moved > w->awake_since ? w->moved : w->awake_since;
@@ -278,10 +260,10 @@ void tw_standstill_check(struct master *m, struct tw_context *ctx)
 	most = limit(m, &c);
 	if (must_ask(m, now, since, most)) {
 		w->doubts++;
-		tw_stalled_ask(m, ctx);
+		tw_watch_stalled_ask(m, ctx);
 	}
 	if (now - since < most || !has_heard(m, now, since, most))
 		return;
-	w->moved = now; /* (3) */
-	tw_stuck_expel(m, ctx, c.slot, c.who, now - since);
+	w->moved = now; /* (16) */
+	tw_watch_expel(m, ctx, c.slot, c.who, now - since);
 }
