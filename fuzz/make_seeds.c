@@ -24,7 +24,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 static const char *corpus;
@@ -626,6 +628,24 @@ static void card(void)
 
 /* --- data sets --- */
 
+/* As it is imported: with statistics. */
+static void set_file(const char *name, struct tw_data *d)
+{
+	struct tw_error why = { 0 };
+	struct seed s = { .n = 0 };
+	uint8_t bytes[2048];
+	const int fd = memfd_create(name, 0);
+	uint64_t n = 0;
+
+	MUST(fd >= 0 && tw_set_write(d, name, fd, NULL, &n, &why) == TW_OK);
+	MUST(n <= sizeof bytes && pread(fd, bytes, n, 0) == (ssize_t)n);
+	close(fd);
+	add_byte(&s, 3);
+	add_byte(&s, 0);
+	add(&s, bytes, n);
+	save(&s, "set", "%s-file", name);
+}
+
 static void set(const char *name, struct tw_data *d)
 {
 	struct tw_error why = { 0 };
@@ -642,6 +662,7 @@ static void set(const char *name, struct tw_data *d)
 	add_byte(&s, 0);
 	add(&s, bytes, n);
 	save(&s, "set", "%s", name);
+	set_file(name, d);
 	tw_data_keep_release(d);
 }
 

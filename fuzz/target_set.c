@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* target_set.c - a data set as bytes (data/format/set_file.h), names included, as a joiner receives
- * it.
+ * it, and as a file that is mapped.
  *
- * Input: choices (1: the head's hash is put right; 2: its fingerprint is made that of the samples;
- * the rest: how to normalise), the request for memory that is refused, the set. */
+ * Input: choices (1: the hashes of head and statistics are put right; 2: its fingerprint is made
+ * that of the samples; the rest: how to normalise), the request for memory that is refused, the
+ * set. */
 #include "fuzz.h"
+#include "data/data_memory.h"
 #include "data/names_pack.h"
 #include "data/format/set_file.h"
 
@@ -63,14 +65,18 @@ static struct tw_sha true_fingerprint(const struct bytes *b)
 	}
 	for (int k = 0; k < 3; k++) {
 		const uint64_t count = number(b, 40 + 8 * (size_t)k, 8);
-		const uint64_t each =
-			features * (facts[4] ? 4 : 1) + 4 * (uint64_t)(facts[6] ? facts[6] : 1);
+		const uint64_t each = features * (facts[4] ? 4 : 1);
+		const uint64_t parts[] = { each, 4 * (uint64_t)(facts[6] ? facts[6] : 1) };
 
 		tw_sha_update(&h, &count, sizeof count);
-		if (count > b->n || each > b->n || count * each > b->n - at)
-			break;
-		tw_sha_update(&h, b->at + at, count * each);
-		at += count * each;
+		for (int p = 0; p < 2 && count; p++) {
+			at = (at + 63) / 64 * 64;
+			if (at > b->n || count > b->n || parts[p] > b->n ||
+			    count * parts[p] > b->n - at)
+				break;
+			tw_sha_update(&h, b->at + at, count * parts[p]);
+			at += count * parts[p];
+		}
 	}
 	MUST(tw_sha_final(&h, &out) == TW_OK);
 	return out;
@@ -101,6 +107,41 @@ static void check_same(const struct tw_data *d, const struct bytes *b)
 	free(again);
 }
 
+/* What the mapped file of these bytes is. */
+static void check_laid(const struct bytes *b, const struct tw_data_options *o, bool taken)
+{
+	struct tw_data d = { .heap = &tw_heap_system };
+	struct tw_error why = { 0 };
+	enum tw_status st = tw_set_lay("a set", b->at, b->n, &d, &why);
+
+	MUST(st == TW_OK || st == TW_BAD_BYTES || st == TW_NO_MEMORY);
+	MUST((st == TW_OK) == (why.status == TW_OK));
+	if (st == TW_OK) {
+		d.divided = true;
+		check_names(&d);
+		st = tw_set_check("a set", &d, &why);
+		MUST(st == TW_OK || st == TW_BAD_BYTES);
+		/* values are believed, so they may be anything; what is made of them is a number or
+		 * refused */
+		if (tw_data_prepare(&d, o, NULL, &why) == TW_OK && st == TW_OK)
+			tw_fuzz_check(&d);
+	}
+	MUST(!taken || b->n > tw_set_bytes(&d) || st == TW_OK);
+	tw_data_keep_release(&d);
+}
+
+/* Statistics have a hash of their own. */
+static void mend_statistics(struct bytes *b)
+{
+	const uint64_t from = number(b, 112, 8);
+	uint64_t hash;
+
+	if (from < TW_SET_HEAD || from > b->n || b->n - from < 8)
+		return;
+	hash = XXH3_64bits(b->at + from + 8, b->n - from - 8);
+	memcpy(b->at + from, &hash, sizeof hash);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	struct tw_fuzz_input in = { bytes, n };
@@ -113,7 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	struct tw_fuzz_heap heap;
 	enum tw_status st;
 
-	b.at = malloc(b.n + 1);
+	b.at = aligned_alloc(64, (b.n + 64) / 64 * 64);
 	MUST(b.at);
 	if (b.n)
 		memcpy(b.at, in.at, b.n);
@@ -126,6 +167,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		} else {
 			memcpy(&from.fingerprint, b.at + 64, sizeof from.fingerprint);
 		}
+		if (choice & 1)
+			mend_statistics(&b);
 		hash = XXH3_64bits(b.at, HASH_AT);
 		if (choice & 1)
 			memcpy(b.at + HASH_AT, &hash, sizeof hash);
@@ -143,6 +186,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		tw_fuzz_told(st, &why, refuse != 0);
 	}
 	MUST(heap.live == 0);
+	if (b.n)
+		check_laid(&b, &o, st == TW_OK);
 	free(b.at);
 	return 0;
 }

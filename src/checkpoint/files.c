@@ -95,7 +95,7 @@ int tw_file_nameless(int at)
 {
 	if (access("/proc/self/fd", X_OK)) /* then it could not be given a name */
 		return -1;
-	return openat(at, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+	return openat(at, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
 }
 
 enum tw_status tw_file_name(int fd, int at, const char *name)
@@ -126,7 +126,7 @@ static enum tw_status write_new(int at, const char *name, tw_file_fill fill, voi
 	enum tw_status status;
 
 	if (!nameless)
-		fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return TW_IO;
 	status = fill(arg, fd);

@@ -29,8 +29,8 @@ bool tw_file_beside(const char *name, char *out, size_t room);
  * others have beside it stays.  What is at `name` must be a regular file, a link, whose place is
  * taken and whose target stays as it is, or nothing: TW_BAD_INPUT. */
 enum tw_status tw_file_replace(int at, const char *name, const void *bytes, size_t len);
-/* The same, with what `fill` writes to the descriptor by tw_file_add; where it fails, nothing
- * changes, and its status is given back. */
+/* The same, with what `fill` writes to the descriptor by tw_file_add; it may read from it, too.
+ * Where it fails, nothing changes, and its status is given back. */
 typedef enum tw_status (*tw_file_fill)(void *arg, int fd);
 enum tw_status tw_file_replace_by(int at, const char *name, tw_file_fill fill, void *arg);
 enum tw_status tw_file_add(int fd, const void *bytes, size_t len); /* TW_IO: see errno */

@@ -79,7 +79,9 @@ static enum tw_status enter(const struct tw_call *call, struct tw_link *l,
 		.metrics = *f->work.log ? f->work.log : NULL,
 		.trace = *f->work.trace ? f->work.trace : NULL,
 		.save = *f->save ? f->save : NULL,
-		.paths = { .all = f->allow_path, .data = *f->data ? f->data : NULL },
+		.paths = { .all = f->allow_path,
+			   .data = *f->data ? f->data : NULL,
+			   .copy = *f->copy ? f->copy : NULL },
 		.listen = listen_here,
 		.listen_arg = &here,
 		.listens = !f->ranked && (*f->link.listen || f->link.insecure),
@@ -369,7 +371,7 @@ static enum tw_status lead(const struct tw_call *call, struct tw_link *l,
 		struct tw_call theirs = *call;
 
 		quiet.allow_path = true; /* the job is this user's own */
-		quiet.data = "";
+		quiet.data = quiet.copy = "";
 		quiet.link.http = "off";
 		quiet.link.listen = *listen.host ? "" : ":0"; /* as far as the master */
 		quiet.work.log = "";

@@ -16,7 +16,7 @@ struct tw_join_flags {
 	uint32_t workers;
 	int64_t patience;
 	const char *job;
-	const char *data;
+	const char *data, *copy;
 	bool allow_path;
 	const char *save;
 	bool ranked;    /* found in the environment: --listen and --insecure are rank 0's */

@@ -59,6 +59,7 @@ int tw_tasks_train(const struct tw_call *call, const struct tw_launcher *l,
 		.patience = PATIENCE,
 		.job = call->word[0],
 		.data = "",
+		.copy = "",
 		.allow_path = true, /* the job is this user's own */
 		.save = "",
 		.ranked = true,

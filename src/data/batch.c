@@ -217,6 +217,7 @@ enum tw_status tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
 
 	if (c.moves || c.shakes)
 		c.rng = tw_rng_make(seed, TW_RNG_AUGMENT);
+	tw_samples_soon(b->set, b->index, b->count);
 	for (uint32_t k = 0; k < b->count; k += n) {
 		const enum tw_status st = ask(d, b, k, s, &n);
 

@@ -91,7 +91,12 @@ enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 			why, TW_BAD_INPUT,
 			"shift: %u pixels would move images of %ux%u out of sight; use 0 to %u",
 			o->shift, d->shape[1], d->shape[2], side - 1);
-	if (o->evaluate == TW_SET_VALIDATION && o->validation <= 0)
+	if (o->evaluate == TW_SET_VALIDATION && d->divided && !d->validation.count)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "evaluate: %s was imported without a validation set; import the "
+			       "data again with data.validation above 0",
+			       name);
+	if (o->evaluate == TW_SET_VALIDATION && !d->divided && o->validation <= 0)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "evaluate: validation needs a validation set; set data.validation "
 			       "above 0");
@@ -211,13 +216,46 @@ static enum tw_status hold_all(struct tw_data *d, struct tw_error *why)
 	return st == TW_OK ? tw_hold(d, &d->validation, why) : st;
 }
 
-enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
+/* What would divide a set again. */
+static enum tw_status check_divided(const struct tw_data_options *o, struct tw_error *why)
+{
+	const char *name = o->samples            ? "samples"
+			   : o->fold && *o->fold ? "fold"
+			   : o->validation > 0   ? "validation"
+			   : o->test != 0.2      ? "test"
+			   : o->split != 1       ? "split"
+						 : NULL;
+
+	return name ? tw_fail(why, TW_BAD_INPUT,
+			      "%s: the set was divided when it was imported, and stays so; leave "
+			      "this out, or import the data again with it",
+			      name)
+		    : TW_OK;
+}
+
+static enum tw_status divide(struct tw_data *d, const struct tw_source *source,
+			     const struct tw_data_options *o, uint64_t seed,
+			     struct tw_warnings *notes, struct tw_error *why)
+{
+	enum tw_status st;
+
+	if (d->divided)
+		return check_divided(o, why);
+	st = tw_split(d, o, source->splits, seed, why);
+	if (st == TW_OK && tw_split_in_parts(d))
+		say_parts(d, notes);
+	if (st == TW_OK && d->columns)
+		st = tw_columns_fit(d, notes, why);
+	return st == TW_OK ? tw_names_pack(d, why) : st;
+}
+
+enum tw_status tw_data_read(const struct tw_source *source, const void *source_options,
 			    const struct tw_data_options *o, const struct tw_source_site *site,
 			    uint64_t seed, struct tw_data **out, struct tw_error *why)
 {
 	struct tw_data *d = tw_heap_zeros(site->heap, sizeof *d);
 	struct tw_source_site own = *site;
-	void *warnings;
+	struct tw_warnings *warnings;
 	enum tw_status st;
 
 	if (!d)
@@ -229,31 +267,46 @@ enum tw_status tw_data_open(const struct tw_source *source, const void *source_o
 		st = tw_data_keep_no_memory(why, source->name, 2 * sizeof *own.warnings);
 	else
 		st = source->open(source_options, &own, d, why);
-	if (st == TW_OK) {
-		d->warnings = own.warnings;
-		d->notes = own.notes;
-	}
 	if (warnings)
 		tw_data_keep_adopt(d, warnings);
+	d->warnings = own.warnings;
+	d->notes = own.notes;
 	if (st == TW_OK)
 		st = tw_data_fits(source->name, d, o, why);
 	if (st == TW_OK)
-		st = tw_split(d, o, source->splits, seed, why);
-	if (st == TW_OK && tw_split_in_parts(d))
-		say_parts(d, own.notes);
-	if (st == TW_OK)
-		st = hold_all(d, why);
-	if (st == TW_OK && d->columns)
-		st = tw_columns_fit(d, own.notes, why);
-	if (st == TW_OK)
-		st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
+		st = divide(d, source, o, seed, warnings + 1, why);
+	if (st != TW_OK) {
+		tw_data_close(d);
+		return st;
+	}
+	*out = d;
+	return TW_OK;
+}
+
+enum tw_status tw_data_prepare(struct tw_data *d, const struct tw_data_options *o,
+			       struct tw_warnings *notes, struct tw_error *why)
+{
+	enum tw_status st = tw_normalise(d, (enum tw_normalise)o->normalise, why);
+
 	if (st == TW_OK && o->normalise_targets)
 		st = tw_data_scale_targets(d, why);
+	return st == TW_OK ? tw_data_weigh(d, (enum tw_class_weights)o->class_weights, notes, why)
+			   : st;
+}
+
+enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
+			    const struct tw_data_options *o, const struct tw_source_site *site,
+			    uint64_t seed, struct tw_data **out, struct tw_error *why)
+{
+	struct tw_data *d = NULL;
+	enum tw_status st = tw_data_read(source, source_options, o, site, seed, &d, why);
+
+	if (st != TW_OK)
+		return st;
+	st = hold_all(d, why);
 	if (st == TW_OK)
-		st = tw_data_weigh(d, (enum tw_class_weights)o->class_weights, own.notes, why);
-	if (st == TW_OK)
-		st = tw_names_pack(d, why);
-	if (st == TW_OK && tw_fingerprint(d, &d->fingerprint) != TW_OK)
+		st = tw_data_prepare(d, o, (struct tw_warnings *)d->notes, why);
+	if (st == TW_OK && !d->divided && tw_fingerprint(d, &d->fingerprint) != TW_OK)
 		st = tw_data_keep_no_memory(why, "the fingerprint", sizeof d->fingerprint);
 	if (st != TW_OK) {
 		tw_data_close(d);

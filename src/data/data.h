@@ -42,6 +42,14 @@ extern const struct tw_option tw_data_common_rows[];
 enum tw_status tw_data_open(const struct tw_source *source, const void *source_options,
 			    const struct tw_data_options *o, const struct tw_source_site *site,
 			    uint64_t seed, struct tw_data **out, struct tw_error *why);
+/* The first half of it: samples of a source that makes them stay unmade, nothing is normalised,
+ * and there is no fingerprint.  For an import (format/set_file.h). */
+enum tw_status tw_data_read(const struct tw_source *source, const void *source_options,
+			    const struct tw_data_options *o, const struct tw_source_site *site,
+			    uint64_t seed, struct tw_data **out, struct tw_error *why);
+/* The second half, of samples that are lent: normalise, scale and weigh as the options say. */
+enum tw_status tw_data_prepare(struct tw_data *d, const struct tw_data_options *o,
+			       struct tw_warnings *notes, struct tw_error *why);
 void tw_data_close(struct tw_data *d); /* NULL is allowed */
 /* The set, or one with count 0. */
 const struct tw_samples *tw_data_set(const struct tw_data *d, enum tw_data_set set);

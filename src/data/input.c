@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -591,6 +592,26 @@ enum tw_status tw_input_open_stream(struct tw_heap *heap, const char *name, stru
 				    struct tw_error *why)
 {
 	return open_with(heap, name, &(struct way){ .stream = true }, out, why);
+}
+
+enum tw_status tw_input_map(const struct tw_input *in, const void **at, uint64_t *bytes,
+			    struct tw_error *why)
+{
+	void *map;
+
+	if (in->gzip)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "%s: is gzipped, and has to be read at any place; unzip it",
+			       in->shown);
+	if (in->fd < 0 || in->size == 0)
+		return tw_fail(why, TW_BAD_INPUT, "%s: is empty", in->shown);
+	map = mmap(NULL, (size_t)in->size, PROT_READ, MAP_SHARED, in->fd, 0);
+	if (map == MAP_FAILED)
+		return tw_fail(why, TW_BAD_INPUT, "%s: cannot be mapped: %s", in->shown,
+			       strerror(errno));
+	*at = map;
+	*bytes = in->size;
+	return TW_OK;
 }
 
 void tw_input_close(struct tw_input *in)

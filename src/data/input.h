@@ -65,6 +65,10 @@ enum tw_status tw_input_up_to(struct tw_input *in, void *to, size_t n, size_t *g
 			      struct tw_error *why);
 /* Nothing may follow: TW_BAD_INPUT with the place where something does. */
 enum tw_status tw_input_end(struct tw_input *in, struct tw_error *why);
+/* All of the file as memory that is read when it is used, for munmap; it stays good after the
+ * close.  TW_BAD_INPUT: it is gzip, empty, or no file. */
+enum tw_status tw_input_map(const struct tw_input *in, const void **at, uint64_t *bytes,
+			    struct tw_error *why);
 /* All that is left, as memory of the heap with one zero byte behind it. */
 enum tw_status tw_input_all(struct tw_input *in, char **out, size_t *bytes, struct tw_error *why);
 

@@ -49,6 +49,8 @@ struct tw_data {
 	/* Features are tokens in their order: numbers below `classes`, which are not normalised.
 	 * Each has a label, the token after it. */
 	bool tokens;
+	/* The sets were made when the data was imported, and its fingerprint came with it. */
+	bool divided;
 	struct tw_names names;
 	const uint8_t *packed; /* the names as bytes (names_pack.h) */
 	uint64_t packed_bytes;

@@ -58,7 +58,7 @@ static json_t *names(const char *const *name)
 	return list;
 }
 
-static json_t *warnings(const struct tw_warnings *w)
+json_t *tw_query_warnings(const struct tw_warnings *w)
 {
 	json_t *list = json_array();
 
@@ -127,8 +127,8 @@ enum tw_status tw_query_data(const struct tw_job *job, json_t **out, struct tw_e
 		tw_json_set(o, "label", json_string(d->names.label));
 	if (d->columns)
 		tw_json_set(o, "types", columns(d->columns));
-	tw_json_set(o, "notes", warnings(d->notes));
-	tw_json_set(o, "warnings", warnings(d->warnings));
+	tw_json_set(o, "notes", tw_query_warnings(d->notes));
+	tw_json_set(o, "warnings", tw_query_warnings(d->warnings));
 	tw_data_close(d);
 	*out = o;
 	return o ? TW_OK : tw_fail(why, TW_NO_MEMORY, "no memory for the description");

@@ -147,6 +147,14 @@ enum tw_status tw_query_snapshot(const struct tw_snapshot *s, json_t **out, stru
 enum tw_status tw_query_data(const struct tw_job *job, json_t **out, struct tw_error *why);
 /* {shape, train, test, validation, classes, targets} of a data set that is open. */
 json_t *tw_query_counts(const struct tw_data *d);
+/* A list of texts. */
+json_t *tw_query_warnings(const struct tw_warnings *w);
+/* Write the data of a job to the new file `to`, whose name ends with .tws: {file, bytes,
+ * fingerprint, ...} with the counts.  Progress goes to the job's listener. */
+enum tw_status tw_query_import(const struct tw_job *job, const char *to, json_t **out,
+			       struct tw_error *why);
+/* Look at all of such a file: the same without notes and warnings. */
+enum tw_status tw_query_verify(const char *file, json_t **out, struct tw_error *why);
 /* The first `count` training images, pixels from 0 (least of the image) to 1: {height, width,
  * samples: [{label, image}]}; channels are averaged.  TW_BAD_INPUT if samples are not images. */
 enum tw_status tw_query_images(const struct tw_job *job, uint32_t count, json_t **out,

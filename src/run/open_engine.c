@@ -82,8 +82,14 @@ enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 	return tw_job_open_data_at(job, &all, heap, out, why);
 }
 
-enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_reach *reach,
-				   struct tw_heap *heap, struct tw_data **out, struct tw_error *why)
+/* tw_data_open, or the first half of it. */
+typedef enum tw_status (*open_by)(const struct tw_source *source, const void *source_options,
+				  const struct tw_data_options *o,
+				  const struct tw_source_site *site, uint64_t seed,
+				  struct tw_data **out, struct tw_error *why);
+
+static enum tw_status open_data(const struct tw_job *job, const struct tw_reach *reach, open_by by,
+				struct tw_heap *heap, struct tw_data **out, struct tw_error *why)
 {
 	char cache[4096] = "";
 	struct tw_source_site site = {
@@ -94,9 +100,24 @@ enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_rea
 
 	if (!tw_data_cache(cache, sizeof cache))
 		cache[0] = '\0';
-	st = tw_data_open(job->data.from, job->data.options, &job->data.set, &site,
-			  job->data.set.split, out, &said);
+	st = by(job->data.from, job->data.options, &job->data.set, &site, job->data.set.split, out,
+		&said);
 	return st == TW_OK ? TW_OK : refuse_data(job, &said, why);
+}
+
+enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_reach *reach,
+				   struct tw_heap *heap, struct tw_data **out, struct tw_error *why)
+{
+	return open_data(job, reach, tw_data_open, heap, out, why);
+}
+
+enum tw_status tw_job_read_data(const struct tw_job *job, struct tw_heap *heap,
+				struct tw_data **out, struct tw_error *why)
+{
+	char base[4096];
+	const struct tw_reach all = { TW_REACH_ALL, folder(job, base, sizeof base) };
+
+	return open_data(job, &all, tw_data_read, heap, out, why);
 }
 
 /* Training from a value that is not a number would only say that it diverged. */

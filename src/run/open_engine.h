@@ -17,6 +17,9 @@ enum tw_status tw_job_open_data(const struct tw_job *job, struct tw_heap *heap,
 enum tw_status tw_job_open_data_at(const struct tw_job *job, const struct tw_reach *reach,
 				   struct tw_heap *heap, struct tw_data **out,
 				   struct tw_error *why);
+/* ... only read (data.h: tw_data_read), for an import. */
+enum tw_status tw_job_read_data(const struct tw_job *job, struct tw_heap *heap,
+				struct tw_data **out, struct tw_error *why);
 enum tw_status tw_job_open_network(const struct tw_job *job, struct tw_heap *heap,
 				   struct tw_engine **out, struct tw_error *why);
 /* Gives a network's initial weights (*out from the heap, NULL: random) instead of the file

@@ -42,17 +42,18 @@ struct tw_transfer_paths {
 			 * needed here, unless the job has no servers */
 	bool all;         /* what the job names, as it names it */
 	const char *data; /* its data files, by their names in this folder; NULL: none */
+	const char *copy; /* the run's data set, as a set file of the user's; NULL: none */
 };
 
 /* Gets bytes of the data set from a process that has it. */
 typedef enum tw_status (*tw_transfer_receive)(void *arg, uint64_t from, void *to, size_t bytes,
 					      struct tw_error *why);
-/* Open the engine of a job that came as text, with the data set of this fingerprint: as the job
- * says, if it needs no files or `paths` allow them and it is the right one; else from the cache (by
- * fingerprint); else received (`bytes` of it, 0: it cannot be given), checked, and kept in the
- * cache.  What is in the cache is
- * checked like anything from outside.  One info line on `log` says where the data came from.  An
- * error if no process has it. */
+/* Open the engine of a job that came as text, with the data set of this fingerprint: from `copy`,
+ * which must be it; else as the job says, if it needs no files or `paths` allow them and it is the
+ * right one; else from the cache (by fingerprint); else received (`bytes` of it, 0: it cannot be
+ * given), checked, and kept in the cache.  What is in the cache is checked like anything from
+ * outside.  One info line on `log` says where the data came from.  An error if no process has
+ * it. */
 enum tw_status tw_transfer_open_engine(struct tw_job *job, const struct tw_transfer_paths *paths,
 				       const struct tw_sha *fingerprint, uint64_t bytes,
 				       tw_transfer_receive receive, void *arg,

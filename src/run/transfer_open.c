@@ -12,6 +12,8 @@
 
 #include "data/input.h"
 #include "data/format/set_file.h"
+#include "data/format/set_map.h"
+#include "data/split.h"
 #include "spec/field.h"
 #include "checkpoint/files.h"
 #include "run/transfer_inner.h"
@@ -94,48 +96,59 @@ static void find_cache(struct taking *t)
 		t->folder[0] = '\0';
 }
 
-static enum tw_status read_file(void *arg, uint64_t from, void *to, size_t bytes,
-				struct tw_error *why)
+/* A set file of this machine is mapped: no more of it is in memory than is used.  `believed`: its
+ * head is, as in a job of the user's own; else all of it is looked at.  TW_BAD_INPUT: the options
+ * do not fit it. */
+static enum tw_status map_set(const struct taking *t, const char *path, bool believed,
+			      struct tw_data **out, struct tw_error *why)
 {
-	const int fd = *(const int *)arg;
-	uint8_t *at = to;
+	const struct tw_source_site site = { .heap = t->heap };
+	struct tw_data *d = tw_heap_zeros(t->heap, sizeof *d);
+	char found[TW_SHA_SHORT], wanted[TW_SHA_SHORT];
+	enum tw_status st;
 
-	while (bytes > 0) {
-		const ssize_t n = pread(fd, at, bytes, (off_t)from);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return tw_fail(why, TW_IO, "the cache's file cannot be read: %s",
-				       n ? strerror(errno) : "it became shorter");
-		at += n;
-		from += (uint64_t)n;
-		bytes -= (size_t)n;
+	if (!d)
+		return tw_fail(why, TW_NO_MEMORY, "no memory for a data set");
+	d->heap = t->heap;
+	st = tw_set_map(&site, path, d, why);
+	if (st == TW_BAD_INPUT)
+		st = why->status = TW_BAD_BYTES;
+	if (st == TW_OK && !tw_sha_same(&d->fingerprint, &t->fingerprint))
+		st = tw_fail(why, TW_BAD_BYTES,
+			     "%.300s: is another data set: its fingerprint is %s, and the run's is "
+			     "%s",
+			     path, tw_sha_short(&d->fingerprint, found),
+			     tw_sha_short(&t->fingerprint, wanted));
+	if (st == TW_OK && !believed)
+		st = tw_set_check(path, d, why);
+	if (st == TW_OK)
+		st = tw_data_fits(path, d, &t->job->data.set, why);
+	if (st == TW_OK)
+		st = tw_data_prepare(d, &t->job->data.set, NULL, why);
+	if (st != TW_OK) {
+		tw_data_close(d);
+		return st;
 	}
+	*out = d;
 	return TW_OK;
 }
 
-static enum tw_status read_cached(struct taking *t, int fd, const char *path, struct tw_data **out,
-				  struct tw_error *why)
+/* The file that the user named for this run.  TW_ABSENT: he named none. */
+static enum tw_status take_copy(const struct taking *t, struct tw_data **out, struct tw_error *why)
 {
-	struct stat st;
-	enum tw_status status;
-	struct tw_set_origin from = {
-		.name = path,
-		.read = read_file,
-		.arg = &fd,
-		.fingerprint = t->fingerprint,
-	};
+	struct tw_error said = { 0 };
+	enum tw_status st;
 
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-		return tw_fail(why, TW_BAD_BYTES, "%.300s: is not a file", path);
-	from.bytes = (uint64_t)st.st_size;
-	status = tw_set_open(t->heap, &from, &t->job->data.set, out, why);
-	if (status != TW_OK || tw_set_bytes(*out) == from.bytes)
-		return status;
-	tw_data_close(*out);
-	*out = NULL;
-	return tw_fail(why, TW_BAD_BYTES, "%.300s: has bytes after its end", path);
+	if (!t->paths->copy)
+		return TW_ABSENT;
+	st = map_set(t, t->paths->copy, true, out, &said);
+	if (st != TW_OK)
+		return tw_fail(why, st == TW_NO_MEMORY ? st : TW_BAD_INPUT,
+			       "--copy: %.600s; name a file of the run's own set, or leave --copy "
+			       "out",
+			       said.text);
+	tw_log_line(t->log, TW_INFO, "data", "the data set is the copy in %s", t->paths->copy);
+	return TW_OK;
 }
 
 /* TW_ABSENT: there is nothing in the cache that can be used. */
@@ -144,14 +157,11 @@ static enum tw_status take_cached(struct taking *t, struct tw_data **out, struct
 	char path[PATH_ROOM + 96];
 	struct tw_error said = { 0 };
 	enum tw_status st;
-	int fd;
 
 	snprintf(path, sizeof path, "%s/%s", t->folder, t->name);
-	fd = t->folder[0] ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-	if (fd < 0)
+	if (!t->folder[0] || access(path, F_OK))
 		return TW_ABSENT;
-	st = read_cached(t, fd, path, out, &said);
-	close(fd);
+	st = map_set(t, path, false, out, &said);
 	if (st == TW_OK)
 		tw_log_line(t->log, TW_INFO, "data", "the data set is in the cache: %s", path);
 	if (st == TW_OK || st == TW_NO_MEMORY || st == TW_BAD_INPUT)
@@ -467,7 +477,11 @@ enum tw_status tw_transfer_open_engine(struct tw_job *job, const struct tw_trans
 	if (job->model != TW_MODEL_NETWORK)
 		return tw_job_open_engine(job, t.heap, out, why);
 	find_cache(&t);
-	st = take_own(&t, &data);
+	st = take_copy(&t, &data, why);
+	if (st != TW_OK && st != TW_ABSENT)
+		return st;
+	if (st == TW_ABSENT)
+		st = take_own(&t, &data);
 	if (st == TW_NO_MEMORY)
 		return tw_fail(why, st, "%s", t.own.text);
 	if (st == TW_ABSENT)

@@ -128,8 +128,8 @@ static inline void forge_head(uint8_t *set, const struct tw_sha *fingerprint)
 	uint64_t hash;
 
 	memcpy(set + 64, fingerprint, sizeof *fingerprint);
-	hash = XXH3_64bits(set, 112);
-	memcpy(set + 112, &hash, sizeof hash);
+	hash = XXH3_64bits(set, 120);
+	memcpy(set + 120, &hash, sizeof hash);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kit.c - see kit.h. */
 #include "data/kit.h"
+#include "data/format/set_file.h"
 #include "kit/pictures.h"
 
 #include <fcntl.h>
@@ -98,8 +99,15 @@ enum tw_status kit_open(struct tw_heap *heap, const char *source, const char *co
 
 const struct tw_data_listener *kit_listener;
 
-enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, const char *source,
-			   const char *const *sets, struct tw_data **out, struct tw_error *why)
+/* tw_data_open, or tw_data_read. */
+typedef enum tw_status (*open_by)(const struct tw_source *source, const void *source_options,
+				  const struct tw_data_options *o,
+				  const struct tw_source_site *site, uint64_t seed,
+				  struct tw_data **out, struct tw_error *why);
+
+static enum tw_status open_with(open_by by, const struct tw_reach *reach, struct tw_heap *heap,
+				const char *source, const char *const *sets, struct tw_data **out,
+				struct tw_error *why)
 {
 	const struct tw_source *s = tw_source_find(source);
 	const struct tw_reach all = { TW_REACH_ALL, scratch() };
@@ -125,11 +133,48 @@ enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, c
 	for (; *sets; sets++)
 		set_one(s, *sets, own, &common, &keep);
 	warned.count = 0;
-	st = tw_data_open(s, own, &common, &site, 1, out, why);
+	st = by(s, own, &common, &site, 1, out, why);
 	if (st == TW_OK)
 		warned = *(*out)->warnings;
 	tw_arena_release(&keep);
 	return st;
+}
+
+enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, const char *source,
+			   const char *const *sets, struct tw_data **out, struct tw_error *why)
+{
+	return open_with(tw_data_open, reach, heap, source, sets, out, why);
+}
+
+struct tw_data *kit_must_read(const char *source, const char *const *sets)
+{
+	struct tw_error why = { 0 };
+	struct tw_data *d = NULL;
+
+	if (open_with(tw_data_read, NULL, NULL, source, sets, &d, &why) != TW_OK)
+		fail_msg("%s: %s", source, why.text);
+	return d;
+}
+
+void kit_import(const char *source, const char *const *sets, const char *name)
+{
+	struct tw_data *d = kit_must_read(source, sets);
+	char path[4200];
+	struct tw_error why = { 0 };
+	struct stat st;
+	uint64_t bytes;
+	int fd;
+
+	snprintf(path, sizeof path, "%s/%s", scratch(), name);
+	unlink(path);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	assert_true(fd >= 0);
+	if (tw_set_write(d, name, fd, NULL, &bytes, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, bytes);
+	close(fd);
+	tw_data_close(d);
 }
 
 struct tw_data *kit_must_open(const char *source, const char *const *sets)

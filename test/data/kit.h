@@ -35,6 +35,10 @@ enum tw_status kit_open_at(const struct tw_reach *reach, struct tw_heap *heap, c
 extern const struct tw_data_listener *kit_listener;
 /* It must open. */
 struct tw_data *kit_must_open(const char *source, const char *const *sets);
+/* As tw_data_read leaves it. */
+struct tw_data *kit_must_read(const char *source, const char *const *sets);
+/* As `thalweg data import` does: the samples as a set file of that name. */
+void kit_import(const char *source, const char *const *sets, const char *name);
 /* It must be refused with TW_BAD_INPUT and a sentence with all these parts (NULL at the end). */
 void kit_refuses(const char *source, const char *const *sets, const char *const *parts);
 

@@ -239,8 +239,8 @@ static void forge(struct bytes *b, size_t at, uint64_t value, size_t bytes)
 	uint64_t hash;
 
 	memcpy(b->at + at, &value, bytes);
-	hash = XXH3_64bits(b->at, 112);
-	memcpy(b->at + 112, &hash, sizeof hash);
+	hash = XXH3_64bits(b->at, TW_SET_HEAD - 8);
+	memcpy(b->at + TW_SET_HEAD - 8, &hash, sizeof hash);
 }
 
 static void claims_are_weighed_before_memory_is_asked_for(void **state)
@@ -251,7 +251,8 @@ static void claims_are_weighed_before_memory_is_asked_for(void **state)
 		const char *says;
 	} lies[] = {
 		{ 8, 4, 1, "version 1" },
-		{ 8, 4, 3, "version 3" },
+		{ 8, 4, 2, "version 2" },
+		{ 8, 4, 4, "version 4" },
 		{ 12, 4, 0, "neither rows nor images" },
 		{ 12, 4, 2, "neither rows nor images" },
 		{ 12, 4, UINT32_MAX, "neither rows nor images" },
@@ -275,6 +276,7 @@ static void claims_are_weighed_before_memory_is_asked_for(void **state)
 		{ 104, 8, 0, "contradicts" },
 		{ 104, 8, UINT64_MAX, "more names" },
 		{ 104, 8, 1 << 20, "more names" },
+		{ 112, 8, 64, "contradicts" },
 	};
 	const struct tw_data_options o = options_of(&samples[2]);
 	struct tw_data *d = kit_must_open("idx", samples[2].sets);
@@ -294,7 +296,7 @@ static void claims_are_weighed_before_memory_is_asked_for(void **state)
 	forge(&b, 24, 1, 4);
 	forge(&b, 40, (uint64_t)1 << 32, 8);
 	forge(&b, 48, 0, 8);
-	forge(&b, 96, TW_SET_HEAD + d->packed_bytes + 5 * ((uint64_t)1 << 32), 8);
+	forge(&b, 96, (TW_SET_HEAD + d->packed_bytes + 63) / 64 * 64 + 5 * ((uint64_t)1 << 32), 8);
 	refused(&b, &d->fingerprint, &o, "truncated");
 	assert_int_equal(b.next, TW_SET_HEAD);
 	tw_data_close(d);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data.c - thalweg data list|fetch|check|show: where samples come from. */
+/* data.c - thalweg data list|fetch|check|show|import|verify: where samples come from. */
 #include "cli/query_output.h"
 #include "base/json.h"
 #include "cli/summary.h"
+#include "cli/terminal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 struct data_flags {
 	struct tw_texts set;
 	bool json;
-	const char *cache, *path;
+	const char *cache, *path, *to;
 	uint32_t count;
 };
 
@@ -335,6 +336,69 @@ static enum tw_status show(const struct tw_call *call, struct tw_error *why)
 	return st;
 }
 
+/* --- sets on disk --- */
+
+static void print_set_file(const json_t *o)
+{
+	char shown[24];
+
+	printf("%s: %s, %lld train, %lld validation, %lld test, fingerprint %s\n",
+	       tw_query_text(o, "file"), tw_query_bytes((double)tw_whole_at(o, "bytes"), shown),
+	       tw_whole_at(o, "train"), tw_whole_at(o, "validation"), tw_whole_at(o, "test"),
+	       tw_query_text(o, "fingerprint"));
+}
+
+static void print_imported(const json_t *o)
+{
+	const json_t *w;
+	size_t k;
+
+	print_set_file(o);
+	json_array_foreach(json_object_get(o, "notes"), k, w)
+		printf("%-12s %s\n", "note", json_string_value(w));
+	json_array_foreach(json_object_get(o, "warnings"), k, w)
+		printf("%-12s %s\n", "warning", json_string_value(w));
+	printf("to train on it: data: {source: set, file: %s}\n", tw_query_text(o, "file"));
+}
+
+static enum tw_status import(const struct tw_call *call, struct tw_error *why)
+{
+	const struct data_flags *f = call->flags;
+	struct tw_job *job = NULL;
+	json_t *o = NULL;
+	enum tw_status st;
+
+	if (!*f->to)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "data import needs --to FILE.tws: the file that it writes");
+	st = read_job(call, &job, why);
+	if (st == TW_OK) {
+		job->listener = (struct tw_data_listener){ tw_terminal_reading, call->terminal };
+		st = tw_query_import(job, f->to, &o, why);
+	}
+	tw_job_free(job);
+	if (st == TW_OK)
+		tw_query_show(o, f->json, print_imported);
+	return st;
+}
+
+static void print_verified(const json_t *o)
+{
+	print_set_file(o);
+	printf("it is what it claims to be\n");
+}
+
+static enum tw_status verify(const struct tw_call *call, struct tw_error *why)
+{
+	const struct data_flags *f = call->flags;
+	json_t *o = NULL;
+	const enum tw_status st = tw_query_verify(call->word[1], &o, why);
+
+	if (st == TW_OK)
+		tw_query_show(o, f->json, print_verified);
+	return st;
+}
+
 /* --- the verb --- */
 
 static const struct part {
@@ -346,6 +410,8 @@ static const struct part {
 	{ "fetch", " NAME", 2, fetch },
 	{ "check", " NAME|JOB", 2, check },
 	{ "show", " JOB", 2, show },
+	{ "import", " JOB --to FILE.tws", 2, import },
+	{ "verify", " FILE.tws", 2, verify },
 };
 #define PARTS (sizeof parts / sizeof parts[0])
 
@@ -369,7 +435,7 @@ static int data(const struct tw_call *call)
 	if (!p)
 		tw_fail(&why, TW_BAD_INPUT,
 			"data does not take '%s'%s%s; it takes list, fetch, "
-			"check or show",
+			"check, show, import or verify",
 			call->word[0], near ? "; did you mean " : "", near ? near : "");
 	else if (call->words != p->count)
 		tw_fail(&why, TW_BAD_INPUT, "usage: thalweg data %s%s", p->name, p->words);
@@ -385,6 +451,8 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct data_flags, path, "path", TW_TEXT, "", "DIR", 0, 0,
 		"fetch: copy the set's files from this folder, gzipped or not, instead of "
 		"downloading them"),
+	TW_FLAG(struct data_flags, to, "to", TW_TEXT, "", "FILE", 0, 0,
+		"import: the new file, which ends with .tws"),
 	TW_FLAG_MANY(struct data_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.path=/data/mnist; may be repeated"),
 	TW_FLAG(struct data_flags, count, "count", TW_U32, "3", "N", 1, 1000,
@@ -399,18 +467,23 @@ static const struct tw_example examples[] = {
 	{ "thalweg data fetch mnist --path ~/mnist", "the same from IDX files in a folder" },
 	{ "thalweg data check examples/lenet-mnist.yaml", "open a job's data and count it" },
 	{ "thalweg data show examples/lenet-mnist.yaml --count 2", "draw two images as text" },
+	{ "thalweg data import examples/lenet-mnist.yaml --to mnist.tws",
+	  "the data of a job as one file, which later jobs read from the disk" },
+	{ "thalweg data verify mnist.tws", "compare all of such a file with its fingerprint" },
 	{ 0 },
 };
 
 const struct tw_verb tw_verb_data = {
 	.name = "data",
 	.words = "WHAT",
-	.help = "list, fetch, check or show data sets",
+	.help = "list, fetch, check, show or import data sets",
 	.about = "`data list` lists the sources of samples and the data sets that are fetched.\n"
 		 "`data fetch NAME` puts a data set into the cache, completely or not at all.\n"
 		 "`data check NAME` compares a fetched set with its hashes; `data check JOB`\n"
 		 "opens a job's data and counts its samples.  `data show JOB` draws some\n"
-		 "training images.\n",
+		 "training images.  `data import JOB --to FILE.tws` writes the data of a job,\n"
+		 "divided as the job says, into one file that jobs with `source: set` read\n"
+		 "from the disk while they train; `data verify FILE.tws` looks at all of it.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct data_flags),

@@ -124,6 +124,9 @@ static const struct tw_flag flags[] = {
 		"give up if no master answers for this long; 0s: never"),
 	TW_FLAG(struct tw_join_flags, data, "data", TW_TEXT, "", "DIR", 0, 0,
 		"look for the job's data files by name in DIR before asking the master for them"),
+	TW_FLAG(struct tw_join_flags, copy, "copy", TW_TEXT, "", "FILE.tws", 0, 0,
+		"the run's data set on this machine, as `thalweg data import` wrote it: it must "
+		"have the run's fingerprint"),
 	TW_SWITCH(struct tw_join_flags, allow_path, "allow-path",
 		  "open the files that the master's job names, at any path; only for a master "
 		  "you trust"),
