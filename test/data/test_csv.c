@@ -274,6 +274,46 @@ static void numbers_are_the_nearest_floats(void **state)
 			fail_msg("'%s' was taken for a number", *p);
 }
 
+/* In one look or in two, at every text that may be a number and at some that are none: the same
+ * float, and the same field behind it. */
+static void plain_numbers_are_read_in_one_look(void **state)
+{
+	static const char sign[] = "0123456789..-+ eE\";,\n\rx";
+	const struct tw_rng r = tw_rng_make(5, TW_RNG_TEST);
+	unsigned plain = 0, other = 0;
+
+	for (uint64_t i = 0; i < 400000; i++) {
+		const unsigned length = (unsigned)(tw_rng_u64(&r, i, 0) % 24);
+		const unsigned kinds = i % 2 ? 12 : sizeof sign - 1;
+		char text[32], again[32];
+		struct tw_csv one, two;
+		struct tw_csv_field f = { 0 }, g = { 0 };
+		struct tw_error why = { 0 };
+		float v = 0, w = 0;
+
+		for (unsigned k = 0; k < length; k++)
+			text[k] = sign[tw_rng_u64(&r, i, k + 1) % kinds];
+		text[length] = 0;
+		memcpy(again, text, sizeof again);
+		tw_csv_init(&one, "a", ',', text, length);
+		tw_csv_init(&two, "a", ',', again, length);
+		if (!tw_csv_number(&one, &f, &v)) {
+			assert_true(one.next == text && one.column == 0 && !one.inside);
+			other++;
+			continue;
+		}
+		plain++;
+		assert_int_equal(tw_csv_field(&two, &g, &why), TW_OK);
+		assert_true(tw_field_number(&g, &w));
+		assert_memory_equal(&v, &w, sizeof v);
+		assert_true(f.at - text == g.at - again && f.bytes == g.bytes && f.last == g.last);
+		assert_true(one.next - text == two.next - again && one.inside == two.inside);
+		assert_true(one.line == two.line && one.after == two.after &&
+			    one.column == two.column);
+	}
+	assert_true(plain > 50000 && other > 50000);
+}
+
 static void gzip_and_many_rows(void **state)
 {
 	const size_t rows = 20000;
@@ -376,6 +416,7 @@ int main(void)
 		cmocka_unit_test(no_prefix_does_harm),
 		cmocka_unit_test(room_is_bounded_by_the_file),
 		cmocka_unit_test(numbers_are_the_nearest_floats),
+		cmocka_unit_test(plain_numbers_are_read_in_one_look),
 		cmocka_unit_test(gzip_and_many_rows),
 		cmocka_unit_test(reading_a_large_file_is_heard_of),
 		cmocka_unit_test(too_many_classes_are_refused),

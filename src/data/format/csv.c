@@ -137,6 +137,36 @@ static double scaled(uint64_t m, int e)
 	return e < 0 ? v / tens[-e] : v * tens[e];
 }
 
+bool tw_csv_number(struct tw_csv *c, struct tw_csv_field *out, float *number)
+{
+	const char *const end = c->end, *p = c->next, *digits;
+	const bool minus = p < end && *p == '-';
+	ptrdiff_t seen, fraction = 0;
+	uint64_t m = 0;
+	double v;
+
+	p += minus || (p < end && *p == '+');
+	digits = p;
+	for (; p < end && (unsigned char)(*p - '0') <= 9; p++)
+		m = m * 10 + (unsigned char)(*p - '0');
+	seen = p - digits;
+	if (p < end && *p == '.') {
+		digits = ++p;
+		for (; p < end && (unsigned char)(*p - '0') <= 9; p++)
+			m = m * 10 + (unsigned char)(*p - '0');
+		fraction = p - digits;
+		seen += fraction;
+	}
+	if (seen < 1 || seen > 18 || (p < end && *p != c->separator && *p != '\n' && *p != '\r'))
+		return false;
+	v = fraction ? (double)m / tens[fraction] : (double)m;
+	*number = (float)(minus ? -v : v);
+	c->column = c->inside ? c->column + 1 : 1;
+	c->line = c->after;
+	*out = (struct tw_csv_field){ .at = c->next, .bytes = (size_t)(p - c->next) };
+	return leave(c, (char *)p, out);
+}
+
 /* An exponent behind e; *p moves behind it. */
 static bool exponent(const char **p, const char *end, int *e)
 {

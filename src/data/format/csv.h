@@ -34,6 +34,10 @@ void tw_csv_init(struct tw_csv *c, const char *name, char separator, char *text,
 bool tw_csv_done(const struct tw_csv *c);
 /* The next field.  TW_BAD_INPUT for quotes that are wrong, with line and column. */
 enum tw_status tw_csv_field(struct tw_csv *c, struct tw_csv_field *out, struct tw_error *why);
+/* The next field, if it is a plain number: a sign perhaps, at most 18 digits, a point among them
+ * perhaps, and nothing else.  *number is what tw_field_number makes of it, in one look at the text
+ * where the two functions need two.  False: it is something else, and is the next one still. */
+bool tw_csv_number(struct tw_csv *c, struct tw_csv_field *out, float *number);
 /* The field as a sentence may show it. */
 #define TW_FIELD_SHOWN 64
 const char *tw_field_show(const struct tw_csv_field *f, char out[TW_FIELD_SHOWN]);

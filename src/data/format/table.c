@@ -19,18 +19,19 @@
 static uint64_t survey(struct tw_table_reader *r, const char *text, const char *end)
 {
 	uint64_t columns = 1, rows = 1;
-	bool quotes = false, first = true;
+	bool quotes = false;
+	const char *p = text;
 
-	for (const char *p = text; p < end; p++) {
-		if (*p == '\n' || *p == '\r') {
-			rows += *p == '\n' || p + 1 == end || p[1] != '\n';
-			first = first && quotes;
-		} else if (first && *p == '"') {
+	for (; p < end && (quotes || (*p != '\n' && *p != '\r')); p++) {
+		if (*p == '"')
 			quotes = !quotes;
-		} else if (first && !quotes && *p == r->facts->separator) {
-			columns++;
-		}
+		columns += !quotes && *p == r->facts->separator;
+		rows += *p == '\n' || (*p == '\r' && (p + 1 == end || p[1] != '\n'));
 	}
+	for (const char *q = p; q < end && (q = memchr(q, '\n', (size_t)(end - q))); q++)
+		rows++;
+	for (const char *q = p; q < end && (q = memchr(q, '\r', (size_t)(end - q))); q++)
+		rows += q + 1 == end || q[1] != '\n';
 	r->row_room = rows;
 	return columns;
 }
@@ -362,16 +363,28 @@ static inline void end_row(struct tw_table_reader *r)
 	r->rows++;
 }
 
+/* The next field, if it is a feature and a plain number: then it is taken. */
+static inline bool take_number(struct tw_table_reader *r, struct tw_csv_field *f)
+{
+	const uint32_t k = r->csv.inside ? r->csv.column : 0;
+
+	return k < r->columns && r->to[k] < r->raws && k + 1 != r->key_column &&
+	       tw_csv_number(&r->csv, f, &r->row[r->to[k]]);
+}
+
 static enum tw_status read_row(struct tw_table_reader *r)
 {
 	struct tw_csv_field f;
-	enum tw_status st;
+	enum tw_status st = TW_OK;
 
 	do {
-		st = tw_csv_field(&r->csv, &f, r->why);
+		const bool taken = take_number(r, &f);
+
+		if (!taken)
+			st = tw_csv_field(&r->csv, &f, r->why);
 		if (st == TW_OK && f.last != (r->csv.column == r->columns))
 			st = tw_table_ragged(r, &f);
-		if (st == TW_OK)
+		if (st == TW_OK && !taken)
 			st = take(r, &f);
 	} while (st == TW_OK && !f.last);
 	if (st == TW_OK)

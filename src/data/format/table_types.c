@@ -88,13 +88,14 @@ static bool has_comma(const struct tw_csv_field *f)
 static void look_at_number(struct look *l, float v)
 {
 	const uint64_t i = l->numbers++;
+	const bool whole = (l->whole || l->increasing) && v == floorf(v);
 
 	if (i == 0)
 		l->first_number = v;
-	l->whole &= v == floorf(v);
-	if (v != l->first_number + (float)i && v < EXACT)
+	l->whole &= whole;
+	if (l->numbering && v != l->first_number + (float)i && v < EXACT)
 		l->numbering = false;
-	if (v != floorf(v) || (i > 0 && (v < EXACT ? v <= l->before : v < l->before)))
+	if (!whole || (i > 0 && (v < EXACT ? v <= l->before : v < l->before)))
 		l->increasing = false;
 	l->before = v;
 }
@@ -119,15 +120,17 @@ static void look_at_word(struct survey *s, struct look *l, const struct tw_csv_f
 	l->blanks |= memchr(f->at, ' ', f->bytes) != NULL;
 }
 
-static enum tw_status look_at(struct survey *s, uint32_t column, const struct tw_csv_field *field)
+/* `number`: it is this one, and has no blanks; NULL: nobody knows. */
+static enum tw_status look_at(struct survey *s, uint32_t column, const struct tw_csv_field *field,
+			      const float *number)
 {
 	struct look *l = &s->look[column];
-	const struct tw_csv_field f = trimmed(*field);
-	float v;
+	const struct tw_csv_field f = number ? *field : trimmed(*field);
+	float v = number ? *number : 0;
 
 	if (l->wish == WISH_DROP)
 		return TW_OK;
-	if (tw_field_number(&f, &v)) {
+	if (number || tw_field_number(&f, &v)) {
 		look_at_number(l, v);
 	} else if (tw_table_is_missing(&f, l->numbers > 0)) {
 		l->missing++;
@@ -139,43 +142,48 @@ static enum tw_status look_at(struct survey *s, uint32_t column, const struct tw
 	}
 	if (l->present++ == 0)
 		l->first = f;
-	else
-		l->constant &= f.bytes == l->first.bytes && !memcmp(f.at, l->first.at, f.bytes);
+	else if (l->constant)
+		l->constant = f.bytes == l->first.bytes && !memcmp(f.at, l->first.at, f.bytes);
 	return l->counts && !l->again ? count_word(s, l, &f) : TW_OK;
 }
 
 /* The same for columns whose first cells were numbers: now all words are counted. */
 static enum tw_status look_again(struct survey *s, uint32_t column,
-				 const struct tw_csv_field *field)
+				 const struct tw_csv_field *field, const float *number)
 {
 	struct look *l = &s->look[column];
 	const struct tw_csv_field f = trimmed(*field);
 
+	(void)number;
 	return l->again && !tw_table_is_missing(&f, true) ? count_word(s, l, &f) : TW_OK;
 }
 
 /* Hand all fields of the file to `see`, and leave the text as it is. */
 static enum tw_status walk(struct survey *s,
 			   enum tw_status (*see)(struct survey *s, uint32_t column,
-						 const struct tw_csv_field *f))
+						 const struct tw_csv_field *f, const float *number))
 {
 	struct tw_table_reader *r = s->r;
 	const struct tw_csv before = r->csv;
 	enum tw_status st = TW_OK;
 	struct tw_csv_field f;
+	float number;
 
 	s->rows = 0;
 	for (uint32_t k = 0; !r->out->header && k < r->columns && st == TW_OK; k++)
-		st = see(s, k, &s->row[k]);
+		st = see(s, k, &s->row[k], NULL);
 	s->rows += !r->out->header;
 	r->csv.looks = true;
 	while (st == TW_OK && !tw_csv_done(&r->csv)) {
 		do {
-			st = tw_csv_field(&r->csv, &f, r->why);
+			const bool plain = tw_csv_number(&r->csv, &f, &number);
+
+			if (!plain)
+				st = tw_csv_field(&r->csv, &f, r->why);
 			if (st == TW_OK && f.last != (r->csv.column == r->columns))
 				st = tw_table_ragged(r, &f);
 			if (st == TW_OK)
-				st = see(s, r->csv.column - 1, &f);
+				st = see(s, r->csv.column - 1, &f, plain ? &number : NULL);
 		} while (st == TW_OK && !f.last);
 		s->rows++;
 	}
