@@ -114,6 +114,7 @@ if(TW_TESTS)
 			${CMAKE_BINARY_DIR}/libthalweg.so)
 		tw_script(session_full full python3 ${here}/session.py ${CMAKE_BINARY_DIR}/thalweg
 			${CMAKE_BINARY_DIR}/libthalweg.so --runs 60)
+		tw_script(disk full python3 ${here}/disk.py ${CMAKE_BINARY_DIR}/thalweg)
 		tw_script(library "" bash ${here}/library.sh)
 		tw_script(add_variant "" bash ${here}/add_variant.sh)
 		tw_script(add_row "" bash ${here}/add_row.sh)

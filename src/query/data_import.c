@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SUFFIX ".tws"
+
 struct importing {
 	const struct tw_job *job;
 	const char *to;
@@ -35,7 +37,7 @@ static enum tw_status check_to(const char *to, struct tw_error *why)
 	const char *end = strrchr(to, '.');
 	struct stat there;
 
-	if (!end || strcmp(end, ".tws") != 0)
+	if (!end || strcmp(end, SUFFIX) != 0)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "--to: %.300s does not end with .tws; name a new file that does",
 			       *to ? to : "nothing");
@@ -67,12 +69,23 @@ static enum tw_status write_file(struct importing *i)
 	return st;
 }
 
+/* The source that reads files of this kind. */
+static const char *source_of(const char *suffix)
+{
+	for (size_t k = 0; tw_source_all[k]; k++)
+		for (const struct tw_source_file *f = tw_source_all[k]->files; f && f->suffix; f++)
+			if (strcmp(f->suffix, suffix) == 0)
+				return tw_source_all[k]->name;
+	return "";
+}
+
 static json_t *describe(const struct tw_data *d, const char *file, uint64_t bytes)
 {
 	json_t *o = tw_query_counts(d);
 	char text[TW_SHA_TEXT];
 
 	tw_json_set(o, "file", json_string(file));
+	tw_json_set(o, "source", json_string(source_of(SUFFIX)));
 	tw_json_set(o, "bytes", tw_json_count(bytes));
 	tw_json_set(o, "fingerprint", json_string(tw_sha_text(&d->fingerprint, text)));
 	return o;

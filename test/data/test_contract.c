@@ -34,8 +34,8 @@ static const struct sample {
 	{ "text", { "file=text.txt", "length=5", "validation=0.1" } },
 	{ "text", { "file=text.txt", "test_file=rest.txt", "length=7" } },
 	{ "tokens", { "file=tokens.bin", "vocabulary=300", "length=4" } },
-	{ "set", { "file=a.tws" } },
-	{ "set", { "file=a.tws", "normalise=unit", "shift=2" } },
+	{ "set-file", { "file=a.tws" } },
+	{ "set-file", { "file=a.tws", "normalise=unit", "shift=2" } },
 	{ "tokens", { "file=wide.bin", "bits=32", "vocabulary=300", "length=4" } },
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])

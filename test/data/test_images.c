@@ -2,6 +2,7 @@
 /* test_images.c - folders of images and tar files of samples: what becomes of them, and every way
  * in which they can be wrong. */
 #include "data/kit.h"
+#include "base/refusing.h"
 #include "kit/pictures.h"
 
 #include <stdio.h>
@@ -46,6 +47,52 @@ static void put_set(const char *name)
 			put_png(path, 3, 2, 1, (uint8_t)(10 * k + i));
 		}
 	}
+}
+
+/* More pictures than are decoded at a time, some of them broken: by several threads they are the
+ * samples that one thread makes of them, in the same order, with the same warnings. */
+static void threads_change_nothing(void **state)
+{
+	const char *const sets[] = { "path=many", "test=0", "unreadable=skip", "size=5x5", NULL };
+	struct refusing r = REFUSING(0); /* a heap for one thread */
+	struct tw_data *one = NULL, *several;
+	struct tw_warnings said;
+	struct tw_error why = { 0 };
+	char path[100];
+
+	folder("many");
+	for (int k = 0; k < 2; k++) {
+		snprintf(path, sizeof path, "many/%d", k);
+		folder(path);
+		for (int i = 0; i < 150; i++) {
+			snprintf(path, sizeof path, "many/%d/%03d.png", k, i);
+			if (i % 50 == 7)
+				put(path, "\x89PNG\r\n\x1a\n and no more", 20);
+			else
+				put_png(path, 5 + (uint32_t)i % 7, 5 + (uint32_t)i % 3, 3,
+					(uint8_t)(i + 100 * k));
+		}
+	}
+	several = kit_must_open("images", sets);
+	said = *kit_warned();
+	assert_int_equal(several->train.count, 2 * 147);
+	for (uint64_t i = 0; i < 2 * 147; i++) {
+		const uint64_t n = i % 147, file = n + (n >= 7) + (n >= 56) + (n >= 105);
+
+		assert_int_equal(several->train.label[i], i / 147);
+		assert_int_equal(((const uint8_t *)several->train.value)[i * 75],
+				 file + 100 * (i / 147));
+	}
+	if (kit_open(&r.heap, "images", sets, &one, &why) != TW_OK)
+		fail_msg("%s", why.text);
+	assert_true(tw_sha_same(&one->fingerprint, &several->fingerprint));
+	assert_int_equal(kit_warned()->count, said.count);
+	for (unsigned k = 0; k < said.count; k++)
+		assert_string_equal(kit_warned()->text[k], said.text[k]);
+	assert_true(said.count > 0);
+	tw_data_close(one);
+	tw_data_close(several);
+	assert_int_equal(r.live, 0);
 }
 
 /* The note or warning that has all these parts is there. */
@@ -648,6 +695,7 @@ static void false_sizes_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_change_nothing),
 		cmocka_unit_test(folders_are_classes_in_order),
 		cmocka_unit_test(an_archive_has_the_same),
 		cmocka_unit_test(sizes_and_channels_are_made_equal),

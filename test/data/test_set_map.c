@@ -81,7 +81,7 @@ static void mapped_is_the_same(void **state)
 			}
 			sets[words] = how[n];
 			d = kit_must_open(samples[k].source, sets);
-			m = kit_must_open("set", SETS("file=a.tws", how[n]));
+			m = kit_must_open("set-file", SETS("file=a.tws", how[n]));
 			assert_true(tw_sha_same(&d->fingerprint, &m->fingerprint));
 			assert_true(m->divided && m->train.supply);
 			assert_true(!m->known.feature == m->tokens);
@@ -196,23 +196,24 @@ static void refusals(void **state)
 		{ "fold=1/5", "fold: the set was divided" },
 		{ "validation=0.1", "validation: the set was divided" },
 		{ "split=2", "split: the set was divided" },
-		{ "evaluate=validation", "evaluate: set was imported without a validation set" },
+		{ "evaluate=validation",
+		  "evaluate: set-file was imported without a validation set" },
 		{ "shift=40", "shift: 40 pixels" },
 	};
 	const uint8_t gzip[] = { 31, 139, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
 
 	kit_import("digits", samples[0].sets, "a.tws");
 	for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++)
-		kit_refuses("set", SETS("file=a.tws", wrong[k].set), PARTS(wrong[k].says));
-	kit_refuses("set", NOTHING, PARTS("file: must be given", "data import"));
-	kit_refuses("set", SETS("file=none.tws"), PARTS("none.tws"));
-	kit_refuses("set", SETS("file=images"), PARTS("not a data set of thalweg"));
+		kit_refuses("set-file", SETS("file=a.tws", wrong[k].set), PARTS(wrong[k].says));
+	kit_refuses("set-file", NOTHING, PARTS("file: must be given", "data import"));
+	kit_refuses("set-file", SETS("file=none.tws"), PARTS("none.tws"));
+	kit_refuses("set-file", SETS("file=images"), PARTS("not a data set of thalweg"));
 	put("zip.tws", gzip, sizeof gzip);
-	kit_refuses("set", SETS("file=zip.tws"), PARTS("zip.tws", "unzip"));
+	kit_refuses("set-file", SETS("file=zip.tws"), PARTS("zip.tws", "unzip"));
 	put("empty.tws", "", 0);
-	kit_refuses("set", SETS("file=empty.tws"), PARTS("empty.tws", "is empty"));
+	kit_refuses("set-file", SETS("file=empty.tws"), PARTS("empty.tws", "is empty"));
 	put("short.tws", "TWSET\r\n\x1a", 8);
-	kit_refuses("set", SETS("file=short.tws"), PARTS("is truncated: it has 8 bytes"));
+	kit_refuses("set-file", SETS("file=short.tws"), PARTS("is truncated: it has 8 bytes"));
 }
 
 /* A validation set that was imported is one to evaluate on. */
@@ -221,7 +222,7 @@ static void imported_validation_is_used(void **state)
 	struct tw_data *d;
 
 	kit_import("digits", samples[1].sets, "v.tws");
-	d = kit_must_open("set", SETS("file=v.tws", "evaluate=validation"));
+	d = kit_must_open("set-file", SETS("file=v.tws", "evaluate=validation"));
 	assert_int_equal(d->validation.count, 10);
 	tw_data_close(d);
 }

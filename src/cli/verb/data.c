@@ -358,7 +358,8 @@ static void print_imported(const json_t *o)
 		printf("%-12s %s\n", "note", json_string_value(w));
 	json_array_foreach(json_object_get(o, "warnings"), k, w)
 		printf("%-12s %s\n", "warning", json_string_value(w));
-	printf("to train on it: data: {source: set, file: %s}\n", tw_query_text(o, "file"));
+	printf("to train on it: data: {source: %s, file: %s}\n", tw_query_text(o, "source"),
+	       tw_query_text(o, "file"));
 }
 
 static enum tw_status import(const struct tw_call *call, struct tw_error *why)
@@ -482,8 +483,8 @@ const struct tw_verb tw_verb_data = {
 		 "`data check NAME` compares a fetched set with its hashes; `data check JOB`\n"
 		 "opens a job's data and counts its samples.  `data show JOB` draws some\n"
 		 "training images.  `data import JOB --to FILE.tws` writes the data of a job,\n"
-		 "divided as the job says, into one file that jobs with `source: set` read\n"
-		 "from the disk while they train; `data verify FILE.tws` looks at all of it.\n",
+		 "divided as the job says, into one file that later jobs read from the disk\n"
+		 "while they train; `data verify FILE.tws` looks at all of it.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct data_flags),

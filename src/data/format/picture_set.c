@@ -2,9 +2,13 @@
 /* picture_set.c - pictures become the samples of a set, and what is wrong with some is counted. */
 #include "data/format/picture_set.h"
 
+#include "base/cores.h"
 #include "data/data_memory.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -181,45 +185,182 @@ enum tw_status tw_pictures_settle(struct tw_picture_set *p, struct tw_error *why
 
 /* --- samples ---------------------------------------------------------------------------------- */
 
-static enum tw_status place(struct tw_picture_set *p, const char *name, struct tw_picture *picture,
-			    uint32_t label, struct tw_error *why)
+#define QUEUE       64u
+#define QUEUE_BYTES ((size_t)64 << 20)
+#define THREADS     16u
+
+/* A picture that was taken. */
+struct taken {
+	char name[160];
+	uint8_t *bytes;
+	size_t n;
+	uint32_t label;
+	/* what decoding made of it */
+	enum tw_picture_status got;
+	bool resized; /* since it was looked at */
+	struct tw_picture_look look;
+	char said[TW_PICTURE_SAID];
+	uint8_t *value; /* room for a sample */
+};
+
+struct tw_picture_queue {
+	const struct tw_picture_set *set;
+	struct taken taken[QUEUE];
+	uint8_t *room; /* for QUEUE samples */
+	unsigned count;
+	size_t bytes;
+	atomic_uint next; /* to be decoded */
+};
+
+static void decode(const struct tw_picture_set *p, struct taken *t)
 {
 	const uint32_t *shape = p->d->shape;
 	struct tw_heap *heap = p->d->heap;
+	struct tw_picture picture;
 
-	if (p->done == p->room ||
-	    (!p->wishes->size.h && (picture->height != shape[1] || picture->width != shape[2])))
+	t->resized = false;
+	t->got = tw_picture_look(t->bytes, t->n, &t->look, t->said);
+	if (t->got == TW_PICTURE_GOOD)
+		t->got = tw_picture_read(heap, t->bytes, t->n, &picture, t->said);
+	if (t->got != TW_PICTURE_GOOD)
+		return;
+	t->resized =
+		!p->wishes->size.h && (picture.height != shape[1] || picture.width != shape[2]);
+	if (!t->resized)
+		t->got = tw_picture_fit(heap, &picture, shape[0], shape[1], shape[2], t->value);
+	heap->put(heap, picture.pixel);
+}
+
+static void *decode_some(void *arg)
+{
+	struct tw_picture_queue *q = arg;
+	unsigned k;
+
+	while ((k = atomic_fetch_add(&q->next, 1)) < q->count)
+		decode(q->set, &q->taken[k]);
+	return NULL;
+}
+
+/* Only the system's heap serves several threads. */
+static unsigned helpers(const struct tw_picture_queue *q)
+{
+	const unsigned cores = tw_cores();
+	const unsigned most = cores > THREADS ? THREADS : cores;
+
+	if (q->set->d->heap != &tw_heap_system)
+		return 0;
+	return (q->count < most ? q->count : most) - 1;
+}
+
+/* All that is in the queue, by this thread and by helpers. */
+static void decode_all(struct tw_picture_queue *q)
+{
+	const unsigned wanted = helpers(q);
+	pthread_t helper[THREADS];
+	unsigned started = 0;
+	sigset_t all, before;
+
+	atomic_store(&q->next, 0);
+	sigfillset(&all); /* signals are for the threads that know of them */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	while (started < wanted && !pthread_create(&helper[started], NULL, decode_some, q))
+		started++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	decode_some(q);
+	while (started > 0)
+		pthread_join(helper[--started], NULL);
+}
+
+static enum tw_status place(struct tw_picture_set *p, const struct taken *t, struct tw_error *why)
+{
+	if (t->got == TW_PICTURE_NO_MEMORY)
+		return no_memory(p, t->name, why);
+	if (t->got != TW_PICTURE_GOOD) {
+		tw_pictures_trouble(p, t->got, t->name, t->said);
+		return TW_OK;
+	}
+	count_good(p, t->name, &t->look);
+	if (p->done == p->room || t->resized)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "%.200s: %.200s was changed while it was read; try again", p->name,
-			       name);
-	if (tw_picture_fit(heap, picture, shape[0], shape[1], shape[2],
-			   p->value + p->done * p->d->features) != TW_PICTURE_GOOD)
-		return no_memory(p, name, why);
-	p->label[p->done++] = label;
+			       t->name);
+	memcpy(p->value + p->done * p->d->features, t->value, p->d->features);
+	p->label[p->done++] = t->label;
+	return TW_OK;
+}
+
+/* Pictures of the queue become samples, in its order. */
+static enum tw_status flush(struct tw_picture_set *p, struct tw_error *why)
+{
+	struct tw_picture_queue *q = p->queue;
+	enum tw_status st = TW_OK;
+
+	if (!q || q->count == 0)
+		return TW_OK;
+	decode_all(q);
+	for (unsigned k = 0; k < q->count; k++) {
+		if (st == TW_OK)
+			st = place(p, &q->taken[k], why);
+		p->d->heap->put(p->d->heap, q->taken[k].bytes);
+	}
+	q->count = 0;
+	q->bytes = 0;
+	return st;
+}
+
+static enum tw_status make_queue(struct tw_picture_set *p, struct tw_error *why)
+{
+	struct tw_heap *heap = p->d->heap;
+	struct tw_picture_queue *q = tw_heap_zeros(heap, sizeof *q);
+
+	if (q)
+		q->room = heap->get(heap, QUEUE * p->d->features);
+	if (!q || !q->room) {
+		heap->put(heap, q);
+		return tw_data_keep_no_memory(why, p->name, QUEUE * p->d->features);
+	}
+	q->set = p;
+	for (unsigned k = 0; k < QUEUE; k++)
+		q->taken[k].value = q->room + k * p->d->features;
+	p->queue = q;
 	return TW_OK;
 }
 
 enum tw_status tw_pictures_take(struct tw_picture_set *p, const char *name, const void *bytes,
 				size_t n, uint32_t label, struct tw_error *why)
 {
-	struct tw_picture picture;
-	struct tw_picture_look l;
-	char said[TW_PICTURE_SAID];
-	enum tw_picture_status got = tw_picture_look(bytes, n, &l, said);
-	enum tw_status st;
+	struct tw_picture_queue *q;
+	struct taken *t;
+	enum tw_status st = p->queue ? TW_OK : make_queue(p, why);
 
-	if (got == TW_PICTURE_GOOD)
-		got = tw_picture_read(p->d->heap, bytes, n, &picture, said);
-	if (got == TW_PICTURE_NO_MEMORY)
+	if (st != TW_OK)
+		return st;
+	q = p->queue;
+	t = &q->taken[q->count];
+	t->bytes = p->d->heap->get(p->d->heap, n + 1);
+	if (!t->bytes)
 		return no_memory(p, name, why);
-	if (got != TW_PICTURE_GOOD) {
-		tw_pictures_trouble(p, got, name, said);
-		return TW_OK;
-	}
-	count_good(p, name, &l);
-	st = place(p, name, &picture, label, why);
-	p->d->heap->put(p->d->heap, picture.pixel);
-	return st;
+	if (n)
+		memcpy(t->bytes, bytes, n);
+	t->n = n;
+	t->label = label;
+	snprintf(t->name, sizeof t->name, "%s", name);
+	q->count++;
+	q->bytes += n;
+	return q->count == QUEUE || q->bytes >= QUEUE_BYTES ? flush(p, why) : TW_OK;
+}
+
+void tw_pictures_release(struct tw_picture_set *p)
+{
+	struct tw_picture_queue *q = p->queue;
+
+	if (!q)
+		return;
+	for (unsigned k = 0; k < q->count; k++)
+		p->d->heap->put(p->d->heap, q->taken[k].bytes);
+	p->d->heap->put(p->d->heap, q->room);
+	p->d->heap->put(p->d->heap, q);
+	p->queue = NULL;
 }
 
 /* --- sentences -------------------------------------------------------------------------------- */
@@ -286,7 +427,10 @@ enum tw_status tw_pictures_done(struct tw_picture_set *p, const struct tw_source
 				struct tw_samples *out, struct tw_error *why)
 {
 	char one[240];
+	const enum tw_status st = flush(p, why);
 
+	if (st != TW_OK)
+		return st;
 	if (troubles(p) && (p->done == 0 || p->wishes->unreadable == TW_UNREADABLE_REFUSE))
 		return say_troubles(p, why);
 	if (p->done == 0)

@@ -3,9 +3,10 @@
  *
  * A source goes over its files twice.  First it shows each picture (tw_pictures_look), so that
  * their number, size and channels are known; then tw_pictures_settle makes room, and it hands over
- * each with its label (tw_pictures_take).  What cannot be read is counted by the kind of trouble;
- * tw_pictures_done says each kind in one sentence: an error, or warnings where it may be left
- * out. */
+ * each with its label (tw_pictures_take).  Pictures are decoded some at a time, by as many threads
+ * as there are processors, and are samples in the order in which they came.  What cannot be read is
+ * counted by the kind of trouble; tw_pictures_done says each kind in one sentence: an error, or
+ * warnings where it may be left out. */
 #ifndef TW_DATA_FORMAT_PICTURE_SET_H
 #define TW_DATA_FORMAT_PICTURE_SET_H
 
@@ -55,8 +56,9 @@ struct tw_picture_set {
 	uint64_t seen, good, trouble[TW_SAMPLE_TROUBLES];
 	char example[TW_SAMPLE_TROUBLES][140];
 	uint64_t grey, deep, alpha, cmyk;
-	struct tw_picture_look look; /* of the first good one */
-	char looked[140], odd[140];  /* its name; that of one with another size, and its size */
+	struct tw_picture_look look;    /* of the first good one */
+	char looked[140], odd[140];     /* its name; that of one with another size, and its size */
+	struct tw_picture_queue *queue; /* taken and not decoded yet; NULL: never taken */
 	/* room for the samples */
 	uint64_t room, done;
 	uint8_t *value;
@@ -75,9 +77,11 @@ void tw_pictures_trouble(struct tw_picture_set *p, unsigned trouble, const char 
 /* Decide shape and channels, and make room.  TW_BAD_INPUT where there is no picture, or they do
  * not fit together. */
 enum tw_status tw_pictures_settle(struct tw_picture_set *p, struct tw_error *why);
-/* The next sample. */
+/* The next sample; the bytes are copied. */
 enum tw_status tw_pictures_take(struct tw_picture_set *p, const char *name, const void *bytes,
 				size_t n, uint32_t label, struct tw_error *why);
+/* Put back what taking needed; in any case, at the end. */
+void tw_pictures_release(struct tw_picture_set *p);
 /* Say what was wrong, and set *out. */
 enum tw_status tw_pictures_done(struct tw_picture_set *p, const struct tw_source_site *site,
 				struct tw_samples *out, struct tw_error *why);

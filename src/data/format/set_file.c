@@ -2,8 +2,7 @@
 /* set_file.c - an opened data set as bytes; the layout is in the header.
  *
  *  (1) before anything is allocated, the lengths in the head add up to its length of everything,
- *      and there are so many bytes.
- *  (2) a set that is in memory, or was opened, is never longer than a number can say. */
+ *      and there are so many bytes. */
 #include "data/format/set_inner.h"
 #include "data/data_memory.h"
 #include "data/names_pack.h"
@@ -13,98 +12,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays go out as they are");
-
-static const char magic[8] = "TWSET\r\n\x1a";
-
-struct tw_samples *tw_set_samples(struct tw_data *d, int k)
-{
-	return k == 0 ? &d->train : k == 1 ? &d->test : &d->validation;
-}
-
-size_t tw_set_width(const struct tw_data *d, int part)
-{
-	return part == TW_SET_WEIGHTS ? sizeof(float)
-	       : part % 2             ? tw_samples_answer(d)
-				      : tw_samples_width(d);
-}
-
-/* Samples, or weights, that a part has. */
-uint64_t tw_set_count(const struct tw_set_head *h, int part)
-{
-	return part == TW_SET_WEIGHTS ? h->kind & TW_SET_WEIGHED ? h->count[0] : 0
-				      : h->count[part / 2];
-}
-
-uint64_t tw_set_statistics(const struct tw_data *d)
-{
-	const uint64_t columns = d->features + (d->rank == 3 ? d->shape[0] : 0);
-
-	return sizeof(uint64_t) + columns * sizeof(struct tw_column_facts) +
-	       d->targets * sizeof(struct tw_target_facts);
-}
-
-/* The next piece, at a multiple of 64; false: nothing can be that long. */
-static bool append(uint64_t count, uint64_t each, uint64_t *end, struct tw_set_piece *out)
-{
-	if (__builtin_add_overflow(*end, 63, &out->from) ||
-	    __builtin_mul_overflow(count, each, &out->bytes))
-		return false;
-	out->from = out->from / 64 * 64;
-	if (out->bytes == 0)
-		out->from = *end;
-	return !__builtin_add_overflow(out->from, out->bytes, end);
-}
-
-/* `d` has the head's shape. */
-bool tw_set_lay_out(const struct tw_set_head *h, const struct tw_data *d, struct tw_set_layout *out)
-{
-	out->end = TW_SET_HEAD;
-	out->names = (struct tw_set_piece){ TW_SET_HEAD, h->names };
-	if (__builtin_add_overflow(out->end, h->names, &out->end))
-		return false;
-	for (int k = 0; k < TW_SET_PARTS; k++)
-		if (!append(tw_set_count(h, k), tw_set_width(d, k), &out->end, &out->part[k]))
-			return false;
-	return append(h->statistics != 0, tw_set_statistics(d), &out->end, &out->statistics);
-}
-
 /* --- giving ----------------------------------------------------------------------------------- */
-
-/* The head of a set as it is in memory, with or without statistics. */
-void tw_set_make_head(const struct tw_data *d, bool statistics, struct tw_set_head *h,
-		      struct tw_set_layout *lie)
-{
-	*h = (struct tw_set_head){
-		.version = TW_SET_VERSION,
-		.rank = d->rank,
-		.kind = (uint32_t)d->kind | (d->train.weight ? TW_SET_WEIGHED : 0) |
-			(d->tokens ? TW_SET_TOKENS : 0),
-		.classes = d->classes,
-		.targets = d->targets,
-		.count = { d->train.count, d->test.count, d->validation.count },
-		.fingerprint = d->fingerprint,
-		.names = d->packed_bytes,
-		.statistics = statistics && !d->tokens,
-	};
-	memcpy(h->magic, magic, sizeof magic);
-	memcpy(h->shape, d->shape, d->rank * sizeof *d->shape);
-	HOLDS(2, tw_set_lay_out(h, d, lie));
-	h->statistics = h->statistics ? lie->statistics.from : 0;
-	h->bytes = lie->end;
-	h->hash = XXH3_64bits(h, offsetof(struct tw_set_head, hash));
-}
-
-const void *tw_set_part(const struct tw_data *d, int k)
-{
-	const struct tw_samples *s =
-		tw_set_samples((struct tw_data *)d, k == TW_SET_WEIGHTS ? 0 : k / 2);
-
-	return k == TW_SET_WEIGHTS ? (const void *)s->weight
-	       : k % 2 == 0        ? s->value
-	       : s->target         ? (const void *)s->target
-				   : s->label;
-}
 
 uint64_t tw_set_bytes(const struct tw_data *d)
 {
@@ -156,7 +64,7 @@ static enum tw_status check_head(const struct tw_set_origin *from, const struct 
 {
 	char its[TW_SHA_SHORT], wanted[TW_SHA_SHORT];
 
-	if (memcmp(h->magic, magic, sizeof magic) != 0)
+	if (memcmp(h->magic, tw_set_magic, sizeof h->magic) != 0)
 		return refuse(from, why, "is not a data set of thalweg (its first bytes differ)");
 	if (h->version != TW_SET_VERSION)
 		return tw_fail(why, TW_BAD_BYTES,
@@ -256,22 +164,6 @@ enum tw_status tw_set_take_names(const struct tw_set_origin *from, struct tw_dat
 	if (st == TW_BAD_BYTES)
 		return refuse(from, why, said.text);
 	return st == TW_OK ? TW_OK : tw_fail(why, st, "%s", said.text);
-}
-
-/* Part k of the body lies there. */
-void tw_set_put_part(struct tw_data *d, const struct tw_set_head *h, int k, const void *at)
-{
-	struct tw_samples *s = tw_set_samples(d, k == TW_SET_WEIGHTS ? 0 : k / 2);
-
-	s->count = tw_set_count(h, k);
-	if (k == TW_SET_WEIGHTS)
-		s->weight = at;
-	else if (k % 2 == 0)
-		s->value = at;
-	else if (d->targets)
-		s->target = at;
-	else
-		s->label = at;
 }
 
 /* --- out of a stream --- */

@@ -37,6 +37,8 @@ struct tw_set_layout {
 	uint64_t end;
 };
 
+extern const char tw_set_magic[8];
+
 /* Set k, and the array of a part; bytes of one sample in a part, and how many samples (or weights)
  * it has. */
 struct tw_samples *tw_set_samples(struct tw_data *d, int k);
@@ -65,6 +67,8 @@ void tw_set_put_part(struct tw_data *d, const struct tw_set_head *h, int k, cons
 /* Are values, labels and weights what they may be, and the fingerprint this one? */
 enum tw_status tw_set_check_body(const char *name, const struct tw_data *d,
 				 const struct tw_sha *fingerprint, struct tw_error *why);
+/* Labels are numbers of classes. */
+enum tw_status tw_set_check_labels(const char *name, const struct tw_data *d, struct tw_error *why);
 /* Measure the training set; `to` has tw_set_statistics(d) bytes and begins at a multiple of 8. */
 enum tw_status tw_set_measure(const struct tw_data *d, uint8_t *to, struct tw_error *why);
 

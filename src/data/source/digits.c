@@ -10,7 +10,7 @@ struct options {
 };
 
 static const struct tw_option rows[] = {
-	TW_OPTION(struct options, count, TW_U32, "20000", "samples", 10, 10000000,
+	TW_OPTION(struct options, count, TW_U32, "20000", "samples", 10, 100000000,
 		  "training samples to draw"),
 	TW_OPTION(struct options, tests, TW_U32, "4000", "samples", 1, 10000000,
 		  "test samples to draw"),

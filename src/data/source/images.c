@@ -402,6 +402,7 @@ static enum tw_status read_all(struct folder *f, const struct tw_picture_wishes 
 		st = read_files(f, &p, false);
 	if (st == TW_OK)
 		st = tw_pictures_done(&p, f->site, out, f->why);
+	tw_pictures_release(&p);
 	if (st == TW_OK)
 		say_what_was_passed_over(f);
 	return st;

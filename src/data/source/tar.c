@@ -224,7 +224,10 @@ static enum tw_status read_set(const struct options *o, const struct tw_source_s
 		st = tw_pictures_settle(&p, why);
 	if (st == TW_OK)
 		st = pass(site, file, &p, false, why);
-	return st == TW_OK ? tw_pictures_done(&p, site, out, why) : st;
+	if (st == TW_OK)
+		st = tw_pictures_done(&p, site, out, why);
+	tw_pictures_release(&p);
+	return st;
 }
 
 static enum tw_status open_files(const void *options, const struct tw_source_site *site,

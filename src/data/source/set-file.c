@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* set.c - a set that was imported: mapped, divided already, and as large as the disk. */
+/* set-file.c - a set that was imported: mapped, divided already, and as large as the disk. */
 #include "data/data_memory.h"
 #include "data/format/set_map.h"
 
@@ -32,8 +32,8 @@ static enum tw_status open_set(const void *options, const struct tw_source_site 
 	return st;
 }
 
-const struct tw_source tw_source_set = {
-	.name = "set",
+const struct tw_source tw_source_set_file = {
+	.name = "set-file",
 	.help = "a set that `thalweg data import` wrote: read from the disk while it is used",
 	.options = rows,
 	.options_bytes = sizeof(struct options),
