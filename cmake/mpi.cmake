@@ -4,7 +4,7 @@
 include(GNUInstallDirs)
 set(plugins ${CMAKE_INSTALL_LIBDIR}/thalweg)
 if(TARGET tw_world)
-	set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/world/mpi_load.c APPEND PROPERTY COMPILE_DEFINITIONS
+	set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/world/mpi/mpi_load.c APPEND PROPERTY COMPILE_DEFINITIONS
 		TW_PLUGIN_FOLDER="${CMAKE_INSTALL_FULL_LIBDIR}/thalweg")
 endif()
 

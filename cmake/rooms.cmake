@@ -63,9 +63,9 @@ tw_registry(verb cli/verb)
 
 set(torch_program ${CMAKE_BINARY_DIR}/gen/torch_program.c)
 add_custom_command(OUTPUT ${torch_program}
-	COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/embed.sh ${CMAKE_SOURCE_DIR}/src/bench/torch_bench.py
+	COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/embed.sh ${CMAKE_SOURCE_DIR}/src/bench/baseline/torch_bench.py
 		tw_torch_program ${torch_program}
-	DEPENDS ${CMAKE_SOURCE_DIR}/src/bench/torch_bench.py ${CMAKE_SOURCE_DIR}/cmake/embed.sh
+	DEPENDS ${CMAKE_SOURCE_DIR}/src/bench/baseline/torch_bench.py ${CMAKE_SOURCE_DIR}/cmake/embed.sh
 	VERBATIM)
 
 # The page of `thalweg compare`, and Chart.js as Debian packages it (libjs-chart.js).

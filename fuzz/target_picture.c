@@ -5,7 +5,7 @@
  * each); the rest is the file. */
 #include "fuzz.h"
 
-#include "data/format/picture.h"
+#include "data/format/picture/picture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -53,6 +53,13 @@ check_tree() {
 				if (calls(list[k]))
 					offence("calls " list[k] "(): " why)
 		}
+		# The folder inside src/FOLDER/ that a path belongs to, of those with a row in LAYERS; "" if none.
+		function room(path,    at) {
+			for (at = path; sub(/\/[^\/]*$/, "", at) && at ~ /\//;)
+				if (at in known)
+					return at
+			return ""
+		}
 		BEGIN {
 			while ((getline line < layers) > 0) {
 				if (line ~ /^#/ || line !~ /:/)
@@ -65,6 +72,9 @@ check_tree() {
 			if (!(folder in known)) {
 				printf "%s:1: LAYERS does not know the folder %s\n", file, folder
 			}
+			from = room(substr(file, 5))
+			if (from == "")
+				from = folder "/."
 			quiet = folder !~ /^(cli|web)$/
 			pure = folder ~ /^(node|strategy)$/
 			# src/strategy/rule/sgd.c -> rule; "" for files of src/strategy itself
@@ -84,6 +94,9 @@ check_tree() {
 					offence("includes \"" path "\", of a folder LAYERS does not know")
 				else if (to != folder && below[folder] !~ ("[ \t]" to "[ \t]"))
 					offence(folder " may not include " to " (\"" path "\"); see LAYERS")
+				else if (to == folder && (inner = room(path)) != "" && inner != from &&
+					 below[from] !~ ("[ \t]" inner "[ \t]"))
+					offence(from " may not include " inner " (\"" path "\"); see LAYERS")
 				else if (to == "strategy" && kind != "" && path != "strategy/" kind ".h") {
 					other = path; sub(/^strategy\//, "", other); sub(/(\/.*|\.h)$/, "", other)
 					if (other != kind && index(kinds, " " other " "))
@@ -118,11 +131,11 @@ check_tree() {
 			if (folder == "strategy")
 				forbid("malloc calloc realloc free aligned_alloc", "a policy says what it needs, the shard allocates")
 			if (quiet) {
-				forbid("printf puts putchar vprintf perror", "only the faces speak on stdout, the rest through base/log.h")
+				forbid("printf puts putchar vprintf perror", "only the faces speak on stdout, the rest through base/machine/log.h")
 				if ($0 ~ /(^|[^A-Za-z0-9_])(stdout|STDOUT_FILENO)([^A-Za-z0-9_]|$)/)
 					offence("names stdout: only the faces write results")
-				if ($0 ~ /(^|[^A-Za-z0-9_])(stderr|STDERR_FILENO)([^A-Za-z0-9_]|$)/ && file !~ /^src\/base\/(log|status)\.c$/)
-					offence("names stderr: speak through base/log.h")
+				if ($0 ~ /(^|[^A-Za-z0-9_])(stderr|STDERR_FILENO)([^A-Za-z0-9_]|$)/ && file !~ /^src\/base\/(machine\/log|status)\.c$/)
+					offence("names stderr: speak through base/machine/log.h")
 			}
 		}'
 	done
@@ -156,8 +169,11 @@ self_test() {
 	expect src/base/a.c 'base may not include vec' '#include "vec/vec.h"'
 	expect src/actor/a.h 'actor may not include node' '#include "node/plan.h"'
 	expect src/world/a.c 'world may not include strategy' '#include "strategy/gate.h"'
-	expect src/node/a.c 'node may not include world' '# include "world/sim.h"'
+	expect src/node/a.c 'node may not include world' '# include "world/sim/sim.h"'
 	expect src/cli/verb/a.c 'cli may not include node' '#include "node/plan.h"'
+	expect src/world/sim/a.c 'world/sim may not include world/tcp' '#include "world/tcp/tcp.h"'
+	expect src/world/a.c 'world/. may not include world/sim' '#include "world/sim/sim.h"'
+	expect src/data/format/picture/a.c 'data/format may not include data/source' '#include "data/source/a.h"'
 	expect src/spec/a.c 'include "job.h" by its folder' '#include "job.h"'
 	expect src/spec/a.c 'includes "cellar/a.h"' '#include "cellar/a.h"'
 	expect src/strategy/rule/a.c 'a rule may not know of a' '#include "strategy/gate.h"'
@@ -186,8 +202,10 @@ self_test() {
 	expect src/node/a.c '' '#include "actor/actor.h"' '#include "strategy/rule.h"' '#include <stdio.h>' \
 		'	snprintf(out, room, "time(0) %s", s->open(1));' '	/* rand() and' '	 * fopen(), stdout */'
 	expect src/strategy/rule/a.c '' '#include "strategy/rule.h"' '#include "strategy/scalar.h"' '#include "vec/vec.h"' '#include <math.h>'
+	expect src/world/tcp/a.c '' '#include "world/desk.h"' '#include "world/tcp/tcp.h"' '#include "world/threads/threads.h"'
+	expect src/data/a.c '' '#include "data/format/picture/picture.h"' '#include "data/batch.h"'
 	expect src/strategy/a.c '' '#include "strategy/rule.h"' '#include "strategy/gate.h"'
-	expect src/base/log.c '' '	fputs(line, stderr);'
+	expect src/base/machine/log.c '' '	fputs(line, stderr);'
 	expect src/cli/a.c '' '#include "spec/job.h"' '	printf("%d\n", 1);'
 
 	rm -rf "$dir/src"

@@ -51,7 +51,7 @@ EXAMPLES = {'op', 'zoo', 'source', 'verb'}
 # Data that names variants: why, files, kinds.
 DATA = [
     ('presets are fields of a job', r'spec/presets\.c', None),
-    ('names of other programs', r'spec/(synonyms|hint)\.c', None),
+    ('names of other programs', r'spec/help/(synonyms|hint)\.c', None),
     ('what a job without a model trains', r'data/source/csv\.c', {'rule'}),
     ('jobs that the program runs by itself', r'bench/.*|cli/verb/doctor\.c', None),
     ('text of layers', r'model/zoo/.*|model/layer_list\.c|checkpoint/model_card_make\.c', {'op'}),

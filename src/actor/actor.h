@@ -11,8 +11,8 @@
 #include "actor/message.h"
 #include "base/digest.h"
 #include "base/heap.h"
-#include "base/log.h"
-#include "base/spans.h"
+#include "base/machine/log.h"
+#include "actor/spans.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

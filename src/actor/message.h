@@ -22,7 +22,7 @@
 #define TW_WIRE_MINOR 0
 /* A frame carries no more of a payload than this (docs/WIRE.md, "Chunks"). */
 #define TW_CHUNK (256u << 10)
-/* Bytes that prove to one listener who dials it (world/tcp_ticket.c). */
+/* Bytes that prove to one listener who dials it (world/tcp/tcp_ticket.c). */
 #define TW_TICKET 16
 /* The longest tail: more records than any cluster has members, shards or gaps. */
 #define TW_TAIL_MAX (16u << 20)
@@ -84,7 +84,7 @@ enum tw_type {
 	TW_GRAD,   /* worker → the cell before: gradients of these activations (payload) */
 	TW_CLOSED, /* worker → its first cell: my contributions are closed up to this one */
 	TW_FIGURES, /* a cell of a worker → master: what I have done so far */
-	/* said by worlds to each other; no actor sees them (world/tcp.h) */
+	/* said by worlds to each other; no actor sees them (world/tcp/tcp.h) */
 	TW_GREET, /* dialler → who listens: who I am and what I run */
 	TW_TERMS, /* the answer: who you are here */
 	TW_DENY,  /* the answer: no; payload: the sentence */

@@ -5,7 +5,7 @@
  *  (2) of two events of progress in a row only the second is kept. */
 #include "api/handle.h"
 
-#include "base/clock.h"
+#include "base/machine/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

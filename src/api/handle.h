@@ -5,7 +5,7 @@
 
 #include "thalweg.h"
 
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "spec/job.h"
 #include "checkpoint/tensors.h"
 #include "world/desk.h"

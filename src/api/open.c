@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* open.c - a job of the public header: opened, checked, closed, and its tensors. */
 #include "api/handle.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "run/rate_test.h"
 #include "run/open_engine.h"
 

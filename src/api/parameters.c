@@ -2,7 +2,7 @@
 /* parameters.c - what was trained: loaded, saved, evaluated, handed out. */
 #include "api/handle.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "engine/score.h"
 #include "checkpoint/model_card.h"
 #include "checkpoint/files.h"

@@ -2,7 +2,7 @@
 /* predict.c - a trained network that predicts rows in memory. */
 #include "api/handle.h"
 
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "query/trained_model.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "api/layout.h"
 #include "api/session.h"
 
-#include "base/clock.h"
+#include "base/machine/clock.h"
 #include "checkpoint/export.h"
 #include "checkpoint/tensors.h"
 #include "engine/outside.h"

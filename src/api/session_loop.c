@@ -2,7 +2,7 @@
 /* session_loop.c - the loop of a session: what it needs, its beginning, its end. */
 #include "api/session.h"
 
-#include "spec/suggest.h"
+#include "spec/help/suggest.h"
 
 #include <stdio.h>
 #include <string.h>

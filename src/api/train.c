@@ -2,7 +2,7 @@
 /* train.c - a job is trained: the listener hears of it, and the result in both forms. */
 #include "api/handle.h"
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 #include "run/run.h"
 
 #include <math.h>

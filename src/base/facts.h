@@ -37,7 +37,7 @@ struct tw_refusal_row {
 	const char *when;     /* as above; NULL: the end of the table */
 	const char *field;    /* is blamed; with a '.' at its end: those below it, but for `name` */
 	const char *because;  /* where only this field was given, its place is named; may be NULL */
-	const char *sentence; /* why, and what would work; with marks (spec/suggest.h) */
+	const char *sentence; /* why, and what would work; with marks (spec/help/suggest.h) */
 };
 
 #endif

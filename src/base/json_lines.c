@@ -2,7 +2,7 @@
 /* json_lines.c - JSON lines: one compact object per line, for programs that read as we write. */
 #include "base/json_lines.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef TW_BASE_JSON_LINES_H
 #define TW_BASE_JSON_LINES_H
 
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "base/status.h"
 
 #include <jansson.h>

@@ -5,7 +5,7 @@
  * with a logarithm, sine and cosine of our own: only + - * / and sqrt in double, without branches,
  * so they run in vectors and give the same bits on every machine, which libm does not promise. */
 #include "base/rng.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "base/status.h"
 
 #include <math.h>

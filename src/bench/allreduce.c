@@ -3,11 +3,11 @@
  * through PyTorch and against floors: the bytes and the passes alone. */
 #include "bench/allreduce.h"
 
-#include "bench/children.h"
-#include "bench/harness_peers.h"
-#include "bench/harness_threads.h"
-#include "bench/null_engine.h"
-#include "bench/raw_reduce.h"
+#include "bench/harness/children.h"
+#include "bench/harness/harness_peers.h"
+#include "bench/harness/harness_threads.h"
+#include "bench/harness/null_engine.h"
+#include "bench/baseline/raw_reduce.h"
 
 #include <stdio.h>
 #include <stdlib.h>

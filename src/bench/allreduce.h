@@ -4,7 +4,7 @@
 #define TW_BENCH_ALLREDUCE_H
 
 #include "bench/bench.h"
-#include "bench/ddp.h"
+#include "bench/baseline/ddp.h"
 
 /* Two processes of PyTorch, if there are any, and the sentence of the first failure. */
 struct tw_allreduce_theirs {

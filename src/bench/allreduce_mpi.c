@@ -2,7 +2,7 @@
 /* allreduce_mpi.c - two MPI ranks add up vectors, by the MPI library and by our own messages,
  * against a bare MPI_Iallreduce of as many floats. */
 #include "bench/allreduce.h"
-#include "bench/ranks.h"
+#include "bench/harness/ranks.h"
 
 #include <stdio.h>
 #include <string.h>

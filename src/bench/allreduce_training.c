@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* allreduce_training.c - an MLP by two processes without a server, against PyTorch's DDP. */
 #include "bench/allreduce.h"
-#include "bench/children.h"
-#include "bench/harness_peers.h"
-#include "bench/timed_engine.h"
+#include "bench/harness/children.h"
+#include "bench/harness/harness_peers.h"
+#include "bench/harness/timed_engine.h"
 #include "run/open_engine.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <math.h>
 #include <stdio.h>

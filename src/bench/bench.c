@@ -2,7 +2,7 @@
 /* bench.c - the list of benches, and running them. */
 #include "bench/bench.h"
 
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 /* sim and growth first: they measure memory, and count what the process held before. */
 const struct tw_bench *const tw_bench_all[] = {

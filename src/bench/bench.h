@@ -3,7 +3,7 @@
 #ifndef TW_BENCH_BENCH_H
 #define TW_BENCH_BENCH_H
 
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "base/median.h"
 #include "base/status.h"
 #include "spec/job.h"

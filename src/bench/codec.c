@@ -3,7 +3,7 @@
 #include "bench/bench.h"
 
 #include "base/arena.h"
-#include "bench/timed_engine.h"
+#include "bench/harness/timed_engine.h"
 #include "strategy/codec.h"
 #include "vec/vec.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compute.c - a training step of seven networks, compared with PyTorch, one thread each, in turns.
  * */
-#include "bench/torch_notes.h"
-#include "bench/peak_flops.h"
+#include "bench/baseline/torch_notes.h"
+#include "bench/baseline/peak_flops.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /* connections.c - many workers, each a process of its own, on one server process with a tiny model:
  * does everybody get on, what does a connection hold, and what does an update cost the server? */
 #include "bench/bench.h"
-#include "bench/children.h"
-#include "bench/harness_tcp.h"
+#include "bench/harness/children.h"
+#include "bench/harness/harness_tcp.h"
 #include "run/join.h"
 #include "run/run.h"
 #include "wire/frame.h"

@@ -4,7 +4,7 @@
 #define TW_BENCH_EXCHANGE_H
 
 #include "bench/bench.h"
-#include "bench/null_engine.h"
+#include "bench/harness/null_engine.h"
 #include "spec/job.h"
 
 #define TW_EXCHANGE_WARM 8 /* first exchanges, left out: buffers are touched for the first time */

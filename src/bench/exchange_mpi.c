@@ -2,7 +2,7 @@
 /* exchange_mpi.c - push + apply + pull between two MPI ranks, against the same bytes and the same
  * pass by plain calls of MPI; and what ranks cost that have nothing to do. */
 #include "bench/exchange.h"
-#include "bench/ranks.h"
+#include "bench/harness/ranks.h"
 #include "vec/vec.h"
 
 #include <time.h>

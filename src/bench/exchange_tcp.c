@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exchange_tcp.c - push + apply + pull between two processes, against the same bytes and the same
  * pass over the same kind of socket without anything else. */
-#include "bench/children.h"
+#include "bench/harness/children.h"
 #include "bench/exchange.h"
-#include "bench/harness_tcp.h"
-#include "bench/raw_socket.h"
+#include "bench/harness/harness_tcp.h"
+#include "bench/baseline/raw_socket.h"
 #include "run/run.h"
 
 #include <string.h>

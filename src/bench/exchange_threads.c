@@ -3,7 +3,7 @@
  * plus one memcpy over the same bytes by one thread. */
 #include "bench/exchange.h"
 
-#include "bench/harness_threads.h"
+#include "bench/harness/harness_threads.h"
 #include "metrics/progress.h"
 #include "vec/vec.h"
 

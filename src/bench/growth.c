@@ -4,9 +4,9 @@
  * size alone. */
 #include "bench/bench.h"
 
-#include "base/clock.h"
-#include "base/memory_room.h"
-#include "bench/children.h"
+#include "base/machine/clock.h"
+#include "base/machine/memory_room.h"
+#include "bench/harness/children.h"
 #include "run/run.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * */
 #include "bench/network_step.h"
 
-#include "bench/timed_engine.h"
+#include "bench/harness/timed_engine.h"
 #include "metrics/progress.h"
 #include "model/model.h"
 #include "vec/vec.h"

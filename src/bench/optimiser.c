@@ -9,7 +9,7 @@
 #include "bench/bench.h"
 
 #include "base/arena.h"
-#include "bench/timed_engine.h"
+#include "bench/harness/timed_engine.h"
 #include "node/slice.h"
 #include "vec/vec.h"
 

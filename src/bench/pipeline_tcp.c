@@ -2,11 +2,11 @@
 /* pipeline_tcp.c - two stages in two processes: their activations against the same bytes over a
  * bare socket, and their samples per second against one process. */
 #include "base/heap.h"
-#include "bench/children.h"
-#include "bench/harness_peers.h"
-#include "bench/pass_engine.h"
+#include "bench/harness/children.h"
+#include "bench/harness/harness_peers.h"
+#include "bench/harness/pass_engine.h"
 #include "bench/pipeline.h"
-#include "bench/raw_activations.h"
+#include "bench/baseline/raw_activations.h"
 #include "run/open_engine.h"
 
 #include <stdio.h>

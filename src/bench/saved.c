@@ -2,10 +2,10 @@
 /* saved.c - runs of a bench in a file, a JSON line each, and new runs compared with them. */
 #include "bench/saved.h"
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 #include "base/json_lines.h"
 #include "base/median.h"
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "base/statistics.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scale.c - workers in threads against one that exchanges nothing, and against PyTorch's DDP. */
-#include "bench/ddp.h"
-#include "bench/harness_threads.h"
-#include "bench/timed_engine.h"
+#include "bench/baseline/ddp.h"
+#include "bench/harness/harness_threads.h"
+#include "bench/harness/timed_engine.h"
 #include "metrics/progress.h"
 #include "vec/vec.h"
 #include "run/open_engine.h"

@@ -9,9 +9,9 @@
 #include "bench/bench.h"
 
 #include "api/session.h"
-#include "base/clock.h"
-#include "bench/harness_threads.h"
-#include "bench/null_engine.h"
+#include "base/machine/clock.h"
+#include "bench/harness/harness_threads.h"
+#include "bench/harness/null_engine.h"
 #include "vec/vec.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * costs where there are a hundred thousand, or as many shards as there can be. */
 #include "bench/bench.h"
 
-#include "bench/children.h"
+#include "bench/harness/children.h"
 #include "run/run.h"
 
 #include <string.h>

@@ -9,8 +9,8 @@
  *      names stays, under another name if it is in the way. */
 #include "checkpoint/checkpoint_directory.h"
 
-#include "base/clock.h"
-#include "base/regular_file.h"
+#include "base/machine/clock.h"
+#include "base/machine/regular_file.h"
 #include "checkpoint/checkpoint_read.h"
 #include "checkpoint/checkpoint_remove.h"
 #include "checkpoint/digest.h"

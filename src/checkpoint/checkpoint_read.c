@@ -4,7 +4,7 @@
 #include "checkpoint/checkpoint_read.h"
 
 #include "base/grow.h"
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "checkpoint/digest.h"
 #include "checkpoint/files.h"
 #include "checkpoint/part_format.h"

@@ -3,7 +3,7 @@
 #ifndef TW_CHECKPOINT_CHECKPOINT_REMOVE_H
 #define TW_CHECKPOINT_CHECKPOINT_REMOVE_H
 
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "checkpoint/files.h"
 
 /* The names that a checkpoint's directory has: DONE, manifest.json and those of parts. */

@@ -4,7 +4,7 @@
  * Names are those of PyTorch's nn.Sequential, so that load_state_dict takes them. */
 #include "checkpoint/export.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "data/format/npy.h"
 #include "checkpoint/model_card.h"
 #include "checkpoint/export_c.h"

@@ -2,8 +2,8 @@
 /* files.c - whole files that survive a power cut, and directories that go as a whole. */
 #include "checkpoint/files.h"
 
-#include "base/memory_room.h"
-#include "base/regular_file.h"
+#include "base/machine/memory_room.h"
+#include "base/machine/regular_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-/* The directory as a descriptor, or -1 with errno (base/regular_file.h).  As there, only a name in
- * the working directory may be a symbolic link. */
+/* The directory as a descriptor, or -1 with errno (base/machine/regular_file.h).  As there, only a
+ * name in the working directory may be a symbolic link. */
 int tw_folder_at(int at, const char *name);
 /* Write `len` bytes to a new file and sync it.  On failure the file is gone and errno is set.
  * TW_BAD_INPUT where there is something that is not a regular file; tw_cause has the text. */
@@ -39,7 +39,7 @@ enum tw_status tw_file_begin(int at, const char *name, size_t most, struct tw_he
 			     struct tw_block **out, uint64_t *whole);
 /* The whole file as a block with one reference and a zero byte behind its `bytes`.  TW_ABSENT,
  * TW_IO (errno is set), TW_NO_MEMORY (before any of it is read); TW_BAD_BYTES if it is longer than
- * `most`; TW_BAD_INPUT if it is not a regular file (errno is set: base/regular_file.h). */
+ * `most`; TW_BAD_INPUT if it is not a regular file (errno is set: base/machine/regular_file.h). */
 enum tw_status tw_file_read(int at, const char *name, size_t most, struct tw_heap *heap,
 			    struct tw_block **out);
 /* Is a file or folder of this name, so many folders deep (0: directly), one of those that may be

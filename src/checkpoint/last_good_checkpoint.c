@@ -6,7 +6,7 @@
  * a checkpoint beyond is known by its loss, whatever was evaluated while the run went on. */
 #include "checkpoint/last_good_checkpoint.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "engine/score.h"
 #include "checkpoint/checkpoint_read.h"
 #include "checkpoint/checkpoint_remove.h"

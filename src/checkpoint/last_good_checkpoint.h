@@ -5,7 +5,7 @@
 
 #include "actor/engine.h"
 #include "base/heap.h"
-#include "base/log.h"
+#include "base/machine/log.h"
 
 /* Evaluate the checkpoints under `dir`, the newest first.  A good one has a loss on the test set
  * that is finite and not above that of the initial weights.  Those before a good one are trusted;

@@ -5,7 +5,7 @@
  * bit, and images need only one pair per channel. */
 #include "checkpoint/model_card.h"
 
-#include "base/base64.h"
+#include "checkpoint/base64.h"
 #include "base/json.h"
 #include "checkpoint/model_card_columns.h"
 

@@ -3,7 +3,7 @@
  * to it. */
 #include "checkpoint/run_directory.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "spec/field.h"
 #include "checkpoint/files.h"
 #include "base/json_lines.h"

@@ -17,7 +17,7 @@
 #ifndef TW_CHECKPOINT_RUN_DIRECTORY_H
 #define TW_CHECKPOINT_RUN_DIRECTORY_H
 
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "spec/job.h"
 
 #include <jansson.h>

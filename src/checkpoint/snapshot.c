@@ -6,7 +6,7 @@
  * they are asked for, so that no more of a model is in memory than somebody needs at once. */
 #include "checkpoint/snapshot.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "checkpoint/model_card.h"
 #include "checkpoint/checkpoint_read.h"
 #include "checkpoint/files.h"

@@ -3,8 +3,8 @@
 #include "cli/args.h"
 #include "base/grow.h"
 #include "cli/verb_hints.h"
-#include "spec/hint.h"
-#include "spec/synonyms.h"
+#include "spec/help/hint.h"
+#include "spec/help/synonyms.h"
 
 #include <stdio.h>
 #include <string.h>

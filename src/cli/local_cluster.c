@@ -7,7 +7,7 @@
  * noticed by the end of the stream. */
 #include "cli/local_cluster.h"
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 #include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the command line: find the verb, call it, leave with its code. */
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "cli/args.h"
 #include "cli/help.h"
 #include "cli/signals.h"

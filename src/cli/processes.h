@@ -3,9 +3,9 @@
 #ifndef TW_CLI_PROCESSES_H
 #define TW_CLI_PROCESSES_H
 
-#include "base/child.h"
+#include "base/machine/child.h"
 #include "base/heap.h"
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "base/status.h"
 
 #include <pthread.h>

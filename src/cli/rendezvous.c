@@ -2,7 +2,7 @@
 /* rendezvous.c - the variables of torchrun and Slurm, strictly read. */
 #include "cli/rendezvous.h"
 
-#include "base/environment.h"
+#include "base/machine/environment.h"
 #include "base/printable.h"
 #include "cli/hostlist.h"
 

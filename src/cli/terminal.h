@@ -3,7 +3,7 @@
 #ifndef TW_CLI_TERMINAL_H
 #define TW_CLI_TERMINAL_H
 
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "metrics/progress.h"
 
 #include <pthread.h>

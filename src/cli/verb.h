@@ -6,7 +6,7 @@
 #ifndef TW_CLI_VERB_H
 #define TW_CLI_VERB_H
 
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "base/variant.h"
 
 enum tw_exit {

@@ -2,7 +2,7 @@
 /* verb_hints.c - what people type where a verb belongs, and the command that they mean. */
 #include "cli/verb_hints.h"
 
-#include "spec/hint.h"
+#include "spec/help/hint.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /* cells.c - runs the cells of a comparison as processes, and keeps what they came to. */
 #include "compare/cells.h"
 
-#include "base/child.h"
-#include "base/cores.h"
-#include "base/regular_file.h"
+#include "base/machine/child.h"
+#include "base/machine/cores.h"
+#include "base/machine/regular_file.h"
 #include "checkpoint/checkpoint_remove.h"
 #include "checkpoint/files.h"
 #include "checkpoint/run_directory.h"

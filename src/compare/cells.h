@@ -46,7 +46,8 @@ void tw_cells_close(struct tw_cells *s); /* NULL is allowed */
  * for the estimate.  TW_INTERRUPTED: some were not run.  Cells that fail do not stop the others. */
 enum tw_status tw_cells_run(struct tw_cells *s, const struct tw_compare_cell *const *cell, size_t n,
 			    size_t later, struct tw_error *why);
-/* The file of a finished cell: "result.json", to be read.  -1 with errno (base/regular_file.h). */
+/* The file of a finished cell: "result.json", to be read.
+ * -1 with errno (base/machine/regular_file.h). */
 int tw_cells_file(const struct tw_cells *s, const struct tw_compare_cell *cell, const char *file);
 /* Its path, for sentences; out has room for 4,200 bytes. */
 void tw_cells_path(const struct tw_cells *s, const struct tw_compare_cell *cell, const char *file,

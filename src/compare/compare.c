@@ -2,7 +2,7 @@
 /* compare.c - a comparison from its request to its report: tune, run, read, write. */
 #include "compare/compare.h"
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 #include "base/grow.h"
 #include "compare/report.h"
 

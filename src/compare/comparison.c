@@ -3,7 +3,7 @@
 #include "compare/comparison_inner.h"
 
 #include "spec/field.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,7 +15,7 @@
 #define TW_COMPARE_COMPARISON_H
 
 #include "base/arena.h"
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "base/sha256.h"
 #include "spec/job.h"
 

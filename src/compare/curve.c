@@ -3,7 +3,7 @@
 #include "compare/curve.h"
 
 #include "base/grow.h"
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 
 #include <errno.h>
 #include <jansson.h>

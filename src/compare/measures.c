@@ -2,7 +2,7 @@
 /* measures.c - what a finished run came to, as numbers that can be compared. */
 #include "compare/measures.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "compare/report_fields.h"
 
 #include <errno.h>

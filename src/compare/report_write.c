@@ -2,7 +2,7 @@
 /* report_write.c - puts a report into its directory: JSON, CSV and the page. */
 #include "compare/report.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "checkpoint/files.h"
 #include "compare/page.h"
 

@@ -14,7 +14,7 @@
 
 #include "actor/engine.h"
 #include "node/plan.h"
-#include "world/sim.h"
+#include "world/sim/sim.h"
 
 /* What a step spends most of its time on, besides computing where it does not compute most. */
 enum tw_cost_limit {

@@ -3,7 +3,7 @@
 #ifndef TW_COST_LAW_H
 #define TW_COST_LAW_H
 
-#include "world/sim.h"
+#include "world/sim/sim.h"
 
 /* The time of `steps` steps in a row of a worker of speed 1, in seconds.  One step has the law of
  * `sim.compute`; a sum of steps has its mean and its variance, and the shape of a log-normal. */

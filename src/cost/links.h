@@ -9,7 +9,7 @@
 #define TW_COST_LINKS_H
 
 #include "node/plan.h"
-#include "world/sim.h"
+#include "world/sim/sim.h"
 
 struct tw_cost_links {
 	double latency;              /* seconds, one way, with the means of jitter and loss */

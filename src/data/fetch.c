@@ -5,7 +5,7 @@
  * place by one rename, and the fresh folder is removed whatever happened. */
 #include "data/data.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "data/subprocess.h"
 #include "data/format/idx.h"
 #include "data/input.h"

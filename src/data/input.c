@@ -6,7 +6,7 @@
 #include "data/input.h"
 
 #include "base/grow.h"
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

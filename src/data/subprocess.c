@@ -3,8 +3,8 @@
  *
  * The child leads a process group of its own, so that its children end with it. */
 #include "data/subprocess.h"
-#include "base/child.h"
-#include "base/clock.h"
+#include "base/machine/child.h"
+#include "base/machine/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -42,7 +42,7 @@
  * for the machine, also for odd channels and groups. */
 #include "graph/layouts.h"
 #include "graph/conv.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 enum shape_class { DENSE, GROUPED, DEPTHWISE, CLASSES };
 

@@ -28,7 +28,7 @@
  * with AVX-512; with AVX-512 also 128 x 2048 -> 2048 97 and 98, 64 x 8192 -> 8192 96 and 97. */
 #include "graph/linear_back.h"
 
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "graph/op/product.h"
 
 #include <string.h>

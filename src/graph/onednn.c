@@ -8,7 +8,7 @@
 #include "base/grow.h"
 #include "graph/inner.h"
 #include "graph/shape.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <omp.h>
 #include <pthread.h>

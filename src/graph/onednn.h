@@ -57,7 +57,7 @@ void tw_onednn_give(struct tw_onednn *kit, struct tw_hand *hand);
  * running want 1; a hand that is given back restores what its thread had. */
 uint32_t tw_onednn_threads(uint32_t threads);
 /* Pin oneDNN to an instruction set ("avx512", "avx2", "plain"), before anything else is made.
- * Without this, it obeys THALWEG_ISA (src/base/isa.h). */
+ * Without this, it obeys THALWEG_ISA (src/base/machine/isa.h). */
 enum tw_status tw_onednn_isa(const char *name);
 /* What oneDNN uses.  It decides here, if it has not yet: tw_onednn_isa is refused from now on. */
 dnnl_cpu_isa_t tw_onednn_effective_isa(void);

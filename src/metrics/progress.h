@@ -3,7 +3,7 @@
 #ifndef TW_METRICS_PROGRESS_H
 #define TW_METRICS_PROGRESS_H
 
-#include "base/clock.h"
+#include "base/machine/clock.h"
 #include "spec/job.h"
 #include "base/json_lines.h"
 #include "checkpoint/run_directory.h"

@@ -3,7 +3,7 @@
 #ifndef TW_MPI_FLOORS_H
 #define TW_MPI_FLOORS_H
 
-#include "world/mpi_plugin.h"
+#include "world/mpi/mpi_plugin.h"
 
 bool tw_floor_exchange(size_t n, size_t block, unsigned times, tw_floor_pass pass, double *out);
 bool tw_floor_reduce(size_t n, unsigned times, double *out);

@@ -4,7 +4,7 @@
  * What was begun lies in two arrays side by side: the requests, as MPI_Testsome wants them, and
  * what the caller knows them by. */
 #include "mpi/floors.h"
-#include "world/mpi_plugin.h"
+#include "world/mpi/mpi_plugin.h"
 
 #include <mpi.h>
 #include <stdio.h>

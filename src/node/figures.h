@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* figures.h - the figures of a run and of a cell, as rows (base/figure.h).
+/* figures.h - the figures of a run and of a cell, as rows (node/figure.h).
  *
  * A new figure that shards count is a field of struct tw_tally, its increment, and a row.  Then it
  * is in STATE and in checkpoints, is added up, and is shown where the row says. */
@@ -7,7 +7,7 @@
 #define TW_NODE_FIGURES_H
 
 #include "actor/cluster.h"
-#include "base/figure.h"
+#include "node/figure.h"
 #include "node/plan.h"
 
 /* What figures are computed from. */

@@ -5,7 +5,7 @@
 #include "base/median.h"
 #include "engine/network.h"
 #include "engine/stages.h"
-#include "base/clock.h"
+#include "base/machine/clock.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 /* plan_schedule.c - a pipeline's schedule, carried out in time without running the job. */
 #include "query/query.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "cost/stages.h"
 #include "query/schedule_csv.h"
 #include "query/stage_times.h"

@@ -10,7 +10,7 @@
 #include "cost/cost.h"
 #include "query/plan_best.h"
 #include "query/plan_density.h"
-#include "base/clock.h"
+#include "base/machine/clock.h"
 #include "run/open_engine.h"
 #include "spec/field.h"
 

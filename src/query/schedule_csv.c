@@ -4,7 +4,7 @@
 
 #include "base/grow.h"
 #include "base/heap.h"
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "query/stage_times.h"
 
 #include "base/median.h"
-#include "base/clock.h"
+#include "base/machine/clock.h"
 
 #include <stdlib.h>
 

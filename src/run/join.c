@@ -2,7 +2,7 @@
 /* join.c - a process that joins a run: the job from the master, its own seats, its result. */
 #include "run/join.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "run/memory_check.h"
 #include "run/placement.h"
 #include "metrics/progress.h"

@@ -2,7 +2,7 @@
 /* launcher.c - which launcher has started this process among others, from its environment. */
 #include "run/launcher.h"
 
-#include "base/environment.h"
+#include "base/machine/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

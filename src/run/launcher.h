@@ -14,7 +14,7 @@
 #ifndef TW_RUN_LAUNCHER_H
 #define TW_RUN_LAUNCHER_H
 
-#include "world/mpi_load.h"
+#include "world/mpi/mpi_load.h"
 
 struct tw_launcher {
 	bool mpi;              /* it speaks to an MPI: */

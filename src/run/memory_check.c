@@ -2,9 +2,9 @@
 /* memory_check.c - what a process cannot do without, against what it may use. */
 #include "run/memory_check.h"
 
-#include "base/memory_room.h"
+#include "base/machine/memory_room.h"
 #include "node/plan.h"
-#include "spec/suggest.h"
+#include "spec/help/suggest.h"
 
 #include <stdio.h>
 

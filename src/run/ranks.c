@@ -2,11 +2,11 @@
 /* ranks.c - a job on the ranks of an MPI: what rank 0 orders, and what the others do with it. */
 #include "run/ranks.h"
 
-#include "base/cores.h"
+#include "base/machine/cores.h"
 #include "run/open_engine.h"
 #include "run/transfer.h"
 #include "world/memory_store.h"
-#include "world/mpi.h"
+#include "world/mpi/mpi.h"
 
 #include <stdio.h>
 #include <stdlib.h>

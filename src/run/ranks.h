@@ -46,8 +46,8 @@ enum tw_status tw_ranks_follow(struct tw_ranks *r, struct tw_engine *engine, str
 /* ... of one order only, for benches; false: rank 0 has ended. */
 bool tw_ranks_follow_once(struct tw_ranks *r, struct tw_engine *engine);
 
-/* For benches, on all ranks at once: the floors of world/mpi_plugin.h, 0.0 without memory; the sum
- * of a number over all ranks; and the least of each of n. */
+/* For benches, on all ranks at once: the floors of world/mpi/mpi_plugin.h, 0.0 without memory; the
+ * sum of a number over all ranks; and the least of each of n. */
 double tw_ranks_floor_exchange(struct tw_ranks *r, size_t n, size_t block, unsigned times,
 			       tw_floor_pass pass);
 double tw_ranks_floor_reduce(struct tw_ranks *r, size_t n, unsigned times);

@@ -7,7 +7,7 @@
  * come nearly as far: a run is longer than the test. */
 #include "run/rate_test.h"
 
-#include "base/clock.h"
+#include "base/machine/clock.h"
 #include "checkpoint/files.h"
 #include "engine/network.h"
 #include "node/half.h"

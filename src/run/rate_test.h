@@ -3,7 +3,7 @@
 #ifndef TW_RUN_RATE_TEST_H
 #define TW_RUN_RATE_TEST_H
 
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "spec/job.h"
 
 /* At most so many rates are tried for at most so many steps each, whatever the job. */

@@ -6,7 +6,7 @@
 #include "base/printable.h"
 #include "checkpoint/digest.h"
 #include "spec/field.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 /* run.c - a job, run in its world, with its directory, to its result. */
 #include "run/run.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "graph/onednn.h"
 #include "checkpoint/model_card.h"
 #include "run/memory_check.h"
@@ -16,15 +16,15 @@
 #include "checkpoint/checkpoint_read.h"
 #include "checkpoint/tensors.h"
 #include "node/checkpoint_part.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "world/memory_store.h"
-#include "world/threads.h"
+#include "world/threads/threads.h"
 #include "world/trace.h"
 #include "checkpoint/export.h"
 #include "run/open_engine.h"
 #include "run/tensors_file.h"
 #include "engine/network.h"
-#include "spec/suggest.h"
+#include "spec/help/suggest.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 /* tcp_setup.c - what processes of one run agree on, and what is known about them while they run. */
 #include "run/tcp_setup.h"
 
-#include "base/cores.h"
-#include "base/regular_file.h"
+#include "base/machine/cores.h"
+#include "base/machine/regular_file.h"
 #include "checkpoint/files.h"
 #include "run/transfer.h"
 

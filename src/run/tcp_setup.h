@@ -8,7 +8,7 @@
 #include "spec/job.h"
 #include "wire/address.h"
 #include "wire/tls.h"
-#include "world/tcp.h"
+#include "world/tcp/tcp.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
 #ifndef TW_RUN_TRANSFER_H
 #define TW_RUN_TRANSFER_H
 
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "spec/job.h"
 
 /* What must agree between processes of one run: SHA-256, because a joiner identifies the run's data

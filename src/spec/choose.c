@@ -4,9 +4,9 @@
  *  (3) no choices together bring in more than TW_FIELDS_MAX rows. */
 #include "spec/read.h"
 
-#include "spec/help_topic.h"
+#include "spec/help/help_topic.h"
 #include "spec/registries.h"
-#include "spec/synonyms.h"
+#include "spec/help/synonyms.h"
 
 #include <string.h>
 

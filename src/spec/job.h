@@ -17,7 +17,7 @@
 #include "engine/quadratic.h"
 #include "model/model.h"
 #include "node/plan.h"
-#include "world/sim.h"
+#include "world/sim/sim.h"
 
 #include <stdbool.h>
 #include <stdio.h>

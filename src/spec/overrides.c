@@ -2,9 +2,9 @@
 /* overrides.c - what comes from outside the file: flags, the environment, and presets. */
 #include "spec/read.h"
 
-#include "spec/help_topic.h"
-#include "spec/hint.h"
-#include "spec/synonyms.h"
+#include "spec/help/help_topic.h"
+#include "spec/help/hint.h"
+#include "spec/help/synonyms.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  *      only a preset may carry fields of a choice that the user overruled. */
 #include "spec/read.h"
 
-#include "base/regular_file.h"
-#include "spec/hint.h"
+#include "base/machine/regular_file.h"
+#include "spec/help/hint.h"
 #include "spec/oversubscription.h"
 #include "spec/stages.h"
 

@@ -4,7 +4,7 @@
 
 #include "node/refusals.h"
 #include "spec/field.h"
-#include "spec/suggest.h"
+#include "spec/help/suggest.h"
 #include "strategy/refusals.h"
 
 #include <string.h>

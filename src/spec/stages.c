@@ -6,7 +6,7 @@
 #include "spec/stages.h"
 
 #include "spec/field.h"
-#include "spec/suggest.h"
+#include "spec/help/suggest.h"
 
 #include <string.h>
 

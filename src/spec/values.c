@@ -2,8 +2,8 @@
 /* values.c - every value in the tree to its row, or a sentence that says why not. */
 #include "spec/read.h"
 
-#include "spec/suggest.h"
-#include "spec/synonyms.h"
+#include "spec/help/suggest.h"
+#include "spec/help/synonyms.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #ifndef TW_VEC_CLONE_H
 #define TW_VEC_CLONE_H
 
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 /* gcc only: clang knows neither all of these names nor the vector width. */
 #if defined(__x86_64__) && !defined(__clang__)

@@ -10,7 +10,7 @@
 #define TW_WEB_HTTP_H
 
 #include "base/heap.h"
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "base/status.h"
 
 #include <stdbool.h>

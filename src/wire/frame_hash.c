@@ -2,7 +2,7 @@
 /* frame_hash.c - which vectors hash the frames on this machine. */
 #include "wire/frame_hash.h"
 
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 static void update(XXH3_state_t *state, const void *bytes, size_t len)
 {

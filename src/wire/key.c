@@ -3,7 +3,7 @@
  * */
 #include "wire/key.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "wire/tls_inner.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* tls.c - TLS 1.3 for the cluster: contexts, and who is let in. */
 #include "wire/tls.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 #include "wire/address.h"
 #include "wire/tls_inner.h"
 

@@ -2,7 +2,7 @@
 /* desk.c - where computations wait for somebody outside the library; invariants: desk.h. */
 #include "world/desk.h"
 
-#include "base/clock.h"
+#include "base/machine/clock.h"
 
 #include <pthread.h>
 #include <string.h>

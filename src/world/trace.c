@@ -2,7 +2,7 @@
 /* trace.c - writes the timeline of a run, event by event. */
 #include "world/trace.h"
 
-#include "base/regular_file.h"
+#include "base/machine/regular_file.h"
 
 #include <errno.h>
 #include <inttypes.h>

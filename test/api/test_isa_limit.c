@@ -5,7 +5,7 @@
 #include "graph/onednn.h"
 #include "run/run.h"
 #include "thalweg.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_child.c - children start as asked, are waited for once, and do not outlive us. */
-#include "base/child.h"
+#include "base/machine/child.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cores.c - shares of the cores: together they are all, and none is in two. */
-#include "base/cores.h"
+#include "base/machine/cores.h"
 
 #include <sched.h>
 #include <setjmp.h>

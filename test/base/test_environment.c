@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_environment.c - a variable is found by its whole name. */
-#include "base/environment.h"
+#include "base/machine/environment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_log.c - lines are made for whoever listens, at the level asked for, one write each. */
-#include "base/log.h"
+#include "base/machine/log.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_printable.c - text from outside: what a terminal obeys does not come through. */
-#include "base/log.h"
+#include "base/machine/log.h"
 #include "base/printable.h"
 #include "base/status.h"
 

@@ -2,7 +2,7 @@
 /* test_bench.c - what the benches share, and the shape of what they say. */
 #include "bench/bench.h"
 #include "bench/cases.h"
-#include "bench/null_engine.h"
+#include "bench/harness/null_engine.h"
 #include "strategy/codec.h"
 
 #include <math.h>

@@ -3,9 +3,9 @@
  * fails is said, and no process is left.  How fast anything is does not matter here. */
 /* labels: threads */
 #include "bench/cases.h"
-#include "bench/children.h"
-#include "bench/raw_activations.h"
-#include "bench/raw_reduce.h"
+#include "bench/harness/children.h"
+#include "bench/baseline/raw_activations.h"
+#include "bench/baseline/raw_reduce.h"
 #include "wire/frame.h"
 
 #include <errno.h>

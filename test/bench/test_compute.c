@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_compute.c - the machinery of compute and scale with few steps: without PyTorch, with a
  * stand-in for it and with a broken one.  How fast anything is does not matter here. */
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "bench/cases.h"
-#include "bench/torch_notes.h"
-#include "bench/peak_flops.h"
-#include "bench/timed_engine.h"
+#include "bench/baseline/torch_notes.h"
+#include "bench/baseline/peak_flops.h"
+#include "bench/harness/timed_engine.h"
 #include "kit/scratch.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_full_pytorch.c - the machinery of compute, scale and allreduce beside PyTorch itself, where
  * it is installed: the same nets by the number of their parameters, and all answers. */
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "base/skipping.h"
 #include "bench/cases.h"
 

@@ -8,7 +8,7 @@
 /* labels: full serial */
 #include "base/skipping.h"
 #include "bench/cases.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spawn.c - start the program as a user would, and look at what it says. */
 #include "cli/spawn.h"
-#include "base/child.h"
+#include "base/machine/child.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,8 +4,8 @@
 #include "cli/spawn.h"
 #include "cli/verb_hints.h"
 #include "kit/quoted.h"
-#include "spec/hint.h"
-#include "spec/synonyms.h"
+#include "spec/help/hint.h"
+#include "spec/help/synonyms.h"
 #include "strategy/codec.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_isa.c - THALWEG_ISA limits the program and what it starts; --isa wins; it is no field. */
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "cli/spawn.h"
 
 #include <glob.h>

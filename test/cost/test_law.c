@@ -2,7 +2,7 @@
 /* test_law.c - the distributions of computing times are those that the simulator draws from. */
 #include "cost/law.h"
 
-#include "world/sim_compute.h"
+#include "world/sim/sim_compute.h"
 
 #include <math.h>
 #include <setjmp.h>

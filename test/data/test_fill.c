@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_fill.c - batches against plain loops, and augmentation that depends on the position only. */
 #include "data/kit.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_picture.c - pixels of PNG and JPEG files of every kind, damaged files, and scaling against
  * plain loops. */
-#include "data/format/picture.h"
+#include "data/format/picture/picture.h"
 #include "data/kit.h"
 #include "kit/pictures.h"
 

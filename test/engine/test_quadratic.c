@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/refusing.h"
 #include "base/rng.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -13,7 +13,7 @@
 #include "graph/layouts.h"
 #include "graph/nets.h"
 #include "graph/oproom.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 static const struct oproom_way usual = { .garbage = 0xff };
 

@@ -4,7 +4,7 @@
 #include "base/refusing.h"
 #include "graph/onednn.h"
 #include "graph/shape.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <omp.h>
 #include <setjmp.h>

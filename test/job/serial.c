@@ -7,7 +7,7 @@
 #include "job/reading.h"
 #include "node/checkpoint_part.h"
 #include "world/memory_store.h"
-#include "world/threads.h"
+#include "world/threads/threads.h"
 #include "run/open_engine.h"
 
 #include <setjmp.h>

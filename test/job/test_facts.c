@@ -4,7 +4,7 @@
 #include "job/reading.h"
 #include "spec/field.h"
 #include "spec/refuse.h"
-#include "spec/suggest.h"
+#include "spec/help/suggest.h"
 #include "strategy/optimiser.h"
 
 #include <setjmp.h>

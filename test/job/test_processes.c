@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_processes.c - the world tcp over inherited pairs: the same bits as in the other worlds. */
 /* labels: threads */
-#include "base/child.h"
+#include "base/machine/child.h"
 #include "run/join.h"
 #include "run/run.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "spec/suggest.h"
+#include "spec/help/suggest.h"
 #include "strategy/codec.h"
 #include "strategy/gate.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_synonyms.c - what other programs call things: every target of the table exists, refusals
  * name it, and help knows every word of a job file. */
-#include "spec/synonyms.h"
+#include "spec/help/synonyms.h"
 #include "spec/field.h"
 #include "job/reading.h"
 #include "kit/quoted.h"
 #include "model/layer_text.h"
 #include "model/other_layers.h"
-#include "spec/help_topic.h"
-#include "spec/hint.h"
+#include "spec/help/help_topic.h"
+#include "spec/help/hint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 #include "run/placement.h"
 #include "spec/job.h"
 #include "watcher.h"
-#include "world/sim.h"
+#include "world/sim/sim.h"
 #include "run/open_engine.h"
 
 #include <math.h>

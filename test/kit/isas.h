@@ -4,7 +4,7 @@
 #define TEST_KIT_ISAS_H
 
 #include "graph/onednn.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_crowd.c - what an actor needs lies in small blocks: of larger ones the heap of a simulated
- * crowd (base/crowd_heap.h) cannot make a dense row, and events of 100,000 actors cost a tenth
+ * crowd (world/sim/crowd_heap.h) cannot make a dense row, and events of 100,000 actors cost a tenth
  * more. */
-#include "base/crowd_heap.h"
+#include "world/sim/crowd_heap.h"
 #include "node/plan.h"
 #include "node/small_plan.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/option.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_half.c - half and bfloat16 against slow references that reason about values, not bits. */
 #include "vec/vec.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "base/rng.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 /* test_vec.c - every kernel, in every instruction set of this machine, against its plain loop:
  * the same bits at every length and alignment, and nothing written beside its output. */
 #include "vec/vec.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "base/rng.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include "actor/cluster.h"
 #include "world/memory_store.h"
-#include "world/sim.h"
+#include "world/sim/sim.h"
 
 #define FAKE_SIZE 8
 #define MS        INT64_C(1000000)

@@ -3,7 +3,7 @@
 #ifndef TW_TEST_WORLD_GATEWAY_KIT_H
 #define TW_TEST_WORLD_GATEWAY_KIT_H
 
-#include "world/threads.h"
+#include "world/threads/threads.h"
 
 #include <stdio.h>
 

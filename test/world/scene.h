@@ -3,7 +3,7 @@
 #ifndef TW_TEST_SCENE_H
 #define TW_TEST_SCENE_H
 
-#include "world/threads.h"
+#include "world/threads/threads.h"
 
 #define WORKERS_MAX 8
 #define SHARDS_MAX  16

@@ -4,7 +4,7 @@
 #define TW_TEST_TCP_KIT_H
 
 #include "world/fakes.h"
-#include "world/tcp.h"
+#include "world/tcp/tcp.h"
 
 #include <pthread.h>
 

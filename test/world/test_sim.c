@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_sim.c - time in the simulator: links, NICs, laws, timers, computations, waits. */
 #include "world/fakes.h"
-#include "world/sim_compute.h"
+#include "world/sim/sim_compute.h"
 #include "base/arena.h"
 
 #include <math.h>

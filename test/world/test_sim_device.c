@@ -2,7 +2,7 @@
 /* test_sim_device.c - a node has one device: what it computes runs one after the other; and workers
  * may talk to workers, who hear when the other is gone. */
 #include "world/fakes.h"
-#include "world/threads.h"
+#include "world/threads/threads.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

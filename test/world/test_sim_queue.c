@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_sim_queue.c - the simulator's queue against a plain list that is searched for its least. */
 #include "base/rng.h"
-#include "world/sim_queue.h"
+#include "world/sim/sim_queue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  *
  * Every kind, sender and receiver, on a connection to every kind of peer, in every kind of process.
  * The expectation is written out here by hand, from docs/WIRE.md, and not read from the table. */
-#include "world/tcp_inner.h"
+#include "world/tcp/tcp_inner.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.c - thalweg doctor: what this machine has, and what is missing. */
 #include "base/json.h"
-#include "base/cores.h"
-#include "base/isa.h"
-#include "bench/torch.h"
+#include "base/machine/cores.h"
+#include "base/machine/isa.h"
+#include "bench/baseline/torch.h"
 #include "cli/summary.h"
 #include "cli/verb.h"
 #include "query/query.h"

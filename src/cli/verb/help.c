@@ -4,7 +4,7 @@
 
 #include "base/printable.h"
 #include "spec/job.h"
-#include "spec/help_topic.h"
+#include "spec/help/help_topic.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "data/input.h"
 #include "data/data_memory.h"
 #include "data/format/npy_set.h"
-#include "data/format/picture.h"
+#include "data/format/picture/picture.h"
 #include "data/format/table.h"
 
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  * same set on every machine. */
 #include "data/data_memory.h"
 #include "data/format/csv.h"
-#include "data/format/picture_set.h"
+#include "data/format/picture/picture_set.h"
 #include "data/input.h"
 
 #include "base/grow.h"

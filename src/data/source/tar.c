@@ -7,7 +7,7 @@
 
 #include "data/data_memory.h"
 #include "data/format/csv.h"
-#include "data/format/picture_set.h"
+#include "data/format/picture/picture_set.h"
 #include "data/labels.h"
 
 #include "base/grow.h"

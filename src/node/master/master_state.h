@@ -7,8 +7,8 @@
 #ifndef TW_NODE_MASTER_MASTER_STATE_H
 #define TW_NODE_MASTER_MASTER_STATE_H
 
-#include "base/quantile.h"
-#include "base/slots.h"
+#include "node/quantile.h"
+#include "node/slots.h"
 #include "node/checkpoint_part.h"
 #include "node/kernel/dealer.h"
 #include "node/kernel/duty.h"
