@@ -83,6 +83,7 @@ enum tw_note_kind {
 	TW_NOTE_HOSTED,    /* a shard was taken: shard, life, version */
 	TW_NOTE_PROGRESS,  /* the master: how far the run is: round */
 	TW_NOTE_PINNED,    /* every shard keeps its view for the evaluation */
+	TW_NOTE_SCORE,     /* predictions of an online run are reported */
 	TW_NOTE_ITERATION, /* an optimiser accepted a point */
 	TW_NOTE_TAKEOVER,  /* a new master goes on with replicas that have committed `round` rounds:
 			      what was noted of later ones has reached nobody */
@@ -105,6 +106,16 @@ struct tw_optimised {
 	uint64_t backups;            /* portions that were dealt twice, by this master */
 	double loss, gradient, step; /* of the point accepted last: loss, norm; step to it */
 	const char *why;             /* static text: why it ended; NULL: there was no optimiser */
+};
+
+/* Predictions of samples before they were learnt from (train.mode online): means over all of them,
+ * over those since the last report, and over the last ones that fill the window.  NAN: of none;
+ * accuracy -1: there is no such thing. */
+struct tw_progressive {
+	uint64_t samples, unscored; /* unscored: that may have been learnt from before */
+	uint64_t window;            /* samples in the window */
+	double loss, loss_since, loss_window;
+	double accuracy, accuracy_since, accuracy_window;
 };
 
 /* What a cell of a worker has done so far, since it got this identity. */
@@ -177,6 +188,7 @@ struct tw_note {
 			struct tw_point point; /* what is in; updates: under rounds, else NAN */
 		} progress;
 		struct tw_optimised iteration;
+		struct tw_progressive score;
 		struct {
 			uint32_t number, node;
 			bool taken;
@@ -236,6 +248,7 @@ struct tw_totals {
 	double held_loss, held_accuracy; /* of the second set, as loss and accuracy; NAN: none */
 	struct tw_steady steady;
 	struct tw_optimised optimised;
+	struct tw_progressive progressive; /* train.mode online; else 0 */
 	double loss, accuracy; /* last evaluation; NAN before the first, accuracy -1 if none */
 	double train_loss;     /* mean over the last epoch's samples */
 	uint32_t workers, shards;

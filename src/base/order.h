@@ -14,6 +14,8 @@
  * places in a row reads a few ranges.  Samples behind the last full block are a shorter one, which
  * is the last of every epoch: so places of one block begin at multiples of `block`.
  *
+ * Samples that are *stored* in the order in which they are wanted stand there in every epoch.
+ *
  * Subsets that are *own* are of nobody else's samples: each has room for a part of the places, and
  * whoever has the slot has so many samples, numbered from 0, or fewer.  Places behind its last
  * sample are vacant in every epoch. */
@@ -42,6 +44,7 @@ struct tw_order {
 	uint64_t samples;
 	struct tw_subsets subsets;
 	uint64_t block; /* samples of a block; 0: there are none.  Not with drawn subsets */
+	bool stored;    /* places are samples as they are stored, whatever else is said here */
 	bool blocks;    /* a subset is a range of the data as it was read, not drawn at random */
 	uint64_t own;   /* subsets.own: samples of who computes here; 0: all there is room for */
 };
@@ -62,6 +65,8 @@ uint64_t tw_order_sample_divided(const struct tw_order *o, uint64_t position);
 uint64_t tw_order_sample_of_block(const struct tw_order *o, uint64_t position);
 static inline uint64_t tw_order_sample(const struct tw_order *o, uint64_t position)
 {
+	if (o->stored)
+		return position % o->samples;
 	if (o->subsets.count)
 		return tw_order_sample_divided(o, position);
 	if (o->block)

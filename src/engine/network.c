@@ -23,11 +23,22 @@ static struct part *whole_of(const struct network *n)
 	return &((struct network *)n)->whole;
 }
 
+/* Online, samples stand at their places (base/order.h), so positions are those of the set. */
 static enum tw_status network_gradient(const struct tw_engine *e, void *scratch,
 				       const struct tw_inputs *in, float *gradient,
 				       struct tw_score *score)
 {
-	return tw_network_profile(e, scratch, in, gradient, score, NULL, NULL);
+	const struct network *n = (const struct network *)e;
+	struct tw_score predicted = { 0 };
+	enum tw_status st = TW_OK;
+
+	if (n->looks)
+		st = tw_network_score(e, scratch, &n->facts.data->train, in, NULL, &predicted);
+	if (st == TW_OK)
+		st = tw_network_profile(e, scratch, in, gradient, score, NULL, NULL);
+	if (st == TW_OK && n->looks)
+		*score = predicted;
+	return st;
 }
 
 enum tw_status tw_network_profile(const struct tw_engine *e, void *scratch,
@@ -279,6 +290,19 @@ static enum tw_status find_tensors(struct network *n)
 	return find_constants(n);
 }
 
+/* While it trains it computes something else than its predictions. */
+static bool trains_otherwise(const struct network *n)
+{
+	const struct tw_graph *g = n->facts.graph;
+	const struct tw_data_options *o = &n->facts.options;
+	bool other = n->facts.data->weight || o->shift || o->flip || o->noise > 0;
+
+	for (uint32_t k = 0; k < g->nodes; k++)
+		other = other || (g->node[k].op &&
+				  (g->node[k].op->traits & (TW_OP_DRAWS | TW_OP_RANDOM_BATCH)));
+	return other;
+}
+
 static enum tw_status fill_in(struct network *n, struct tw_error *why)
 {
 	const struct tw_graph *g = n->facts.graph;
@@ -309,6 +333,9 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 	st = find_tensors(n);
 	if (st != TW_OK)
 		return tw_fail(why, st, "no memory for the network");
+	n->looks = n->facts.online && trains_otherwise(n);
+	if (n->looks)
+		n->e.cost += g->flops;
 	st = tw_network_cuts(n, why);
 	if (st == TW_OK)
 		st = tw_part_init(n, &n->whole, 0, (uint32_t)n->e.cuts - 1, TW_PROGRAM_TRAIN, why);

@@ -16,6 +16,7 @@ struct tw_network_facts {
 	uint32_t most;  /* of the largest there may be, when others are gone; 0: batch */
 	float *weights; /* initial weights of all elements, with those that are frozen, from the
 			   heap (taken); NULL: drawn */
+	bool online;    /* a gradient brings the score of an evaluation before it */
 	bool own_input; /* what is to be predicted is the input itself, as the network sees it */
 };
 

@@ -44,6 +44,7 @@ struct network {
 	uint32_t portion;              /* samples evaluated at once */
 	uint32_t room;                 /* samples of the largest batch of any kind */
 	size_t outputs;
+	bool looks;   /* a batch is predicted by itself, before its gradient is computed */
 	bool judged;  /* predictions are right or wrong */
 	float *share; /* what the gradient of each output is multiplied with; NULL: 1 */
 	struct tw_model_cut *cut;

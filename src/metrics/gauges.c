@@ -362,6 +362,9 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 		f->has_in = true;
 		progressed(f, clock);
 		return;
+	case TW_NOTE_SCORE:
+		f->score = n->score;
+		return;
 	case TW_NOTE_CUT:
 		f->checkpoints++;
 		f->cut = n->cut.number;

@@ -23,7 +23,8 @@ struct gauge_page tw_gauges_page(const struct gauge_picture *g)
 				.has_loss = f->evaluated || f->has_train_loss,
 				.has_accuracy = f->evaluated && !(f->accuracy < 0),
 				.has_cut = f->checkpoints > 0,
-				.told = f->told > 0 };
+				.told = f->told > 0,
+				.scored = f->score.samples > 0 };
 
 	if (seconds > 0.0)
 		x.rate = (double)(x.samples - f->old.samples) / seconds;
@@ -96,6 +97,19 @@ const struct tw_figure tw_gauge_caches[] = {
 		"Gradients applied that were computed on newly fetched parameters."),
 	COUNTER(f.cached, "thalweg_cache_saved_total",
 		"Gradients applied that were computed on what the worker had."),
+	{ .name = NULL },
+};
+
+/* ... that predict before they learn ... */
+const struct tw_figure tw_gauge_online[] = {
+	COUNTER(f.score.samples, "thalweg_predicted_total",
+		"Samples that were predicted before they were learnt from."),
+	COUNTER(f.score.unscored, "thalweg_unscored_total",
+		"Samples that may have been learnt from before their score was told."),
+	GAUGE(f.score.loss, "thalweg_progressive_loss", "Mean loss of all these predictions.",
+	      KNOWN(scored)),
+	GAUGE(f.score.loss_window, "thalweg_window_loss",
+	      "Mean loss of the last train.window predictions.", KNOWN(scored)),
 	{ .name = NULL },
 };
 

@@ -81,6 +81,7 @@ struct gauge_facts {
 	bool evaluated, dealt, resumed, has_in, has_closed, has_train_loss, has_live, begun, over;
 	uint32_t live;
 	int64_t made, progressed, cut_at; /* CLOCK_MONOTONIC */
+	struct tw_progressive score;      /* as it was reported last */
 	struct gauge_mark old, mid;       /* the rate is since `old` */
 };
 
@@ -129,7 +130,7 @@ struct gauge_page {
 	uint64_t steps, samples, dropped, fetches;
 	double loss, rate, epochs, dealt, since_cut, period, drift;
 	uint32_t workers;
-	bool has_loss, has_accuracy, bounded, has_cut, told;
+	bool has_loss, has_accuracy, bounded, has_cut, told, scored;
 };
 
 /* Rows of a struct for the pages; after the name of the metric: help, and where else it is. */
@@ -138,10 +139,10 @@ struct gauge_page {
 		.name = line, .metric = line, .offset = offsetof(s, field), .type = kind,          \
 		.help = __VA_ARGS__                                                                \
 	}
-/* Of struct gauge_page: of any run, and of workers that step by themselves, that cache, and whose
- * codecs remember. */
+/* Of struct gauge_page: of any run, and of workers that step by themselves, that cache, whose
+ * codecs remember, and that predict before they learn. */
 extern const struct tw_figure tw_gauge_training[], tw_gauge_deltas[], tw_gauge_caches[],
-	tw_gauge_residuals[];
+	tw_gauge_residuals[], tw_gauge_online[];
 struct gauge_page tw_gauges_page(const struct gauge_picture *g);
 
 /* Text from elsewhere becomes UTF-8, which both formats ask for, and fits. */

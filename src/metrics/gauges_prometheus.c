@@ -262,6 +262,8 @@ enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 	staleness(&p, &g.f);
 	if (g.plan && g.plan->traffic.delta)
 		figures(&p, tw_gauge_deltas, &f);
+	if (g.plan && g.plan->online.is)
+		figures(&p, tw_gauge_online, &f);
 	if (g.plan && g.plan->traffic.cache)
 		figures(&p, tw_gauge_caches, &f);
 	if (g.plan && g.plan->traffic.up && (g.plan->traffic.up->traits & TW_CODEC_REMEMBERS))

@@ -35,6 +35,22 @@ void tw_watch_init(struct tw_watch *w, const struct tw_plan *plan, struct tw_run
 	};
 }
 
+static json_t *accuracy(double x)
+{
+	return x < 0.0 ? json_null() : tw_json_number(x);
+}
+
+json_t *tw_progressive_json(const struct tw_progressive *s)
+{
+	return json_pack("{s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "samples",
+			 (json_int_t)s->samples, "unscored", (json_int_t)s->unscored, "loss",
+			 tw_json_number(s->loss), "accuracy", accuracy(s->accuracy), "since_loss",
+			 tw_json_number(s->loss_since), "window", (json_int_t)s->window,
+			 "window_loss", tw_json_number(s->loss_window), "window_accuracy",
+			 accuracy(s->accuracy_window), "since_accuracy",
+			 accuracy(s->accuracy_since));
+}
+
 static double share(uint64_t part, uint64_t whole)
 {
 	return whole ? (double)part / (double)whole : 0.0;
@@ -302,6 +318,26 @@ static void iteration(struct tw_watch *w, const struct tw_note *n)
 			 "restarts", (int)o->restarts));
 }
 
+/* Predictions of an online run: all reports go to the log, those of doubled counts to people. */
+static void scored(struct tw_watch *w, const struct tw_note *n)
+{
+	const struct tw_progressive *s = &n->score;
+	json_t *line;
+
+	if (n->at >= w->from && s->samples >= w->scores) {
+		tw_log_line(w->log, TW_INFO, "run",
+			    "%" PRIu64 " samples predicted: progressive loss %.4g, of the last "
+			    "%" PRIu64 ": %.4g",
+			    s->samples, tw_unsigned_nan(s->loss), s->window,
+			    tw_unsigned_nan(s->loss_window));
+		while (w->scores <= s->samples)
+			w->scores = w->scores ? 2 * w->scores : 1;
+	}
+	line = tw_progressive_json(s);
+	json_object_set_new(line, "seconds", json_real(run_seconds(w, tw_clock())));
+	log_at(w, n->at, "score", line);
+}
+
 bool tw_watch_note(void *arg, const struct tw_note *n)
 {
 	struct tw_watch *w = arg;
@@ -345,6 +381,11 @@ bool tw_watch_note(void *arg, const struct tw_note *n)
 		break;
 	case TW_NOTE_ITERATION:
 		iteration(w, n);
+		break;
+	case TW_NOTE_SCORE:
+		if (!w->evaluated)
+			w->now.loss = n->score.loss_window;
+		scored(w, n);
 		break;
 	case TW_NOTE_VIEW:
 		w->now.live = n->view.live;

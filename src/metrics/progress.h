@@ -27,6 +27,9 @@ struct tw_progress {
 	struct tw_optimised optimised; /* 0 evaluations: there is no optimiser */
 };
 
+/* What is known of predictions of an online run, as an object of JSON. */
+json_t *tw_progressive_json(const struct tw_progressive *s);
+
 /* Shows progress to somebody.  Called by one thread at a time, and often: the receiver decides
  * how often it speaks. */
 typedef void (*tw_progress_show)(void *arg, const struct tw_progress *p);
@@ -60,6 +63,7 @@ struct tw_watch {
 	const struct tw_log *log; /* may be NULL */
 	int64_t from;             /* world's clock before which nothing is logged (a resumed sim) */
 	uint64_t refused;         /* contributions */
+	uint64_t scores;          /* online: said at counts from here on */
 	uint64_t row;             /* of these on row_shard, since it last applied one */
 	uint32_t row_shard;       /* the one that refused first */
 	double drift;             /* send: delta: sum over `drifts` contributions */

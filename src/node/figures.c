@@ -223,6 +223,12 @@ const struct tw_figure tw_result_figures[] = {
 	      "loss (over the batch, with l2), gradient (its norm), step (length of the last "
 	      "step, in units of its direction), restarts (with the steepest descent), backups "
 	      "(portions that this process dealt twice) and ended (why it ended); null otherwise"),
+	FIELD("progressive", TW_GROUP,
+	      "for train.mode: online, of predictions that were made before their samples were "
+	      "learnt from: samples, unscored (samples that may have been learnt from before "
+	      "their score was told), loss, accuracy, since_loss and since_accuracy (of those "
+	      "since the last report), window (samples in it), window_loss and window_accuracy; "
+	      "null otherwise"),
 	FIELD("pipeline", TW_GROUP,
 	      "for strategy.pipeline: schedule, stages, lanes (of each stage), bubble (share of "
 	      "the time from the first forward to the last backward in which nodes of workers "

@@ -62,6 +62,13 @@ struct tw_ends {
 	double accuracy;  /* ... at or above; NAN: never */
 };
 
+/* train.mode online: samples pass once, in their order, and each is predicted before it is learnt
+ * from. */
+struct tw_online_plan {
+	bool is;
+	uint64_t window; /* samples of the windowed loss */
+};
+
 /* Which parameters are the result. */
 struct tw_keeping {
 	bool best;         /* those of the best evaluation; else those at the end */
@@ -203,6 +210,7 @@ struct tw_plan {
 	struct tw_staging staging;
 	struct tw_optimising optimising;
 	struct tw_keeping keeping;
+	struct tw_online_plan online;
 	double evaluate_every;    /* epochs between evaluations; 0: only at the end */
 	bool instant_evaluations; /* they take no time (sim), so nothing need wait for them */
 	struct tw_checkpoint_plan checkpoint;

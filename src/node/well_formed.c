@@ -200,7 +200,11 @@ static bool are_scored(const struct tw_plan *p, uint64_t from, uint64_t count)
 static bool result(const struct tw_plan *p, const struct tw_msg *m)
 {
 	const struct tw_body_result *b = &m->b.result;
+	const uint64_t end = p->dealing.positions;
 
+	if (!b->pin)
+		return p->online.is && b->count && b->from < end && b->count <= end - b->from &&
+		       b->correct >= -1.0 && b->correct <= (double)b->count;
 	return are_scored(p, b->from, b->count) && b->correct >= -1.0 &&
 	       b->correct <= (double)b->count;
 }

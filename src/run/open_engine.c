@@ -270,6 +270,7 @@ enum tw_status tw_job_open_network_on(const struct tw_job *job, struct tw_heap *
 		.options = job->data.set,
 		.seed = job->train.seed,
 		.batch = tw_job_batch(job),
+		.online = job->train.mode == TW_TRAIN_ONLINE,
 		.own_input = job->data.predict == TW_PREDICT_INPUT,
 	};
 	struct tw_error said = { 0 };

@@ -275,6 +275,8 @@ enum tw_status tw_result_make(const struct tw_job *job, const struct tw_ran *ran
 	tw_json_set(r, "shards", tw_json_count(plan->problem.shards));
 	tw_json_set(r, "parameters", tw_json_count(plan->problem.trainable));
 	tw_json_set(r, "optimiser", optimised(&ran->totals.optimised));
+	tw_json_set(r, "progressive",
+		    plan->online.is ? tw_progressive_json(&ran->totals.progressive) : NULL);
 	tw_json_set(r, "pipeline", tw_result_pipeline(plan, facts->stages));
 	status = digests(plan, &ran->totals, r);
 	tw_json_set(r, "isa", json_string(tw_isa_name(tw_isa())));

@@ -4,6 +4,7 @@
 #define TW_RUN_RESULT_H
 
 #include "actor/cluster.h"
+#include "metrics/progress.h"
 #include "metrics/stage_figures.h"
 #include "node/figures.h"
 #include "spec/job.h"

@@ -194,6 +194,11 @@ static enum tw_status check_sim(const struct tw_job *job, struct tw_error *why)
 	return st;
 }
 
+static enum tw_status check_window(const struct tw_job *job, struct tw_error *why)
+{
+	return tw_job_refuse_rows(job, tw_idle_online, true, why);
+}
+
 static enum tw_status check_train(const struct tw_job *job, struct tw_error *why)
 {
 	const struct tw_job_train *t = &job->train;
@@ -490,6 +495,8 @@ const struct tw_job_check tw_job_checks[] = {
 	{ .check = check_projection },
 	{ .check = check_stream },
 	{ .refusals = tw_refusals_model },
+	{ .refusals = tw_refusals_online },
+	{ .check = check_window },
 	{ .refusals = tw_refusals_keep },
 	{ .check = check_model },
 	{ .check = check_lengths },

@@ -48,6 +48,10 @@ enum tw_deal_kind { TW_DEAL_SHUFFLED, TW_DEAL_PARTITION, TW_DEAL_BLOCKS };
 /* Every worker has all samples, or each has samples of its own. */
 enum tw_placement_kind { TW_PLACEMENT_EVERYWHERE, TW_PLACEMENT_OWN };
 
+/* Samples pass as often as train.epochs says; or once, and are predicted before they are learnt
+ * from. */
+enum tw_train_mode { TW_TRAIN_EPOCHS, TW_TRAIN_ONLINE };
+
 enum tw_release { TW_RELEASE_AT_ONCE, TW_RELEASE_GRADUAL };
 
 enum tw_predict { TW_PREDICT_LABEL, TW_PREDICT_INPUT };
@@ -99,6 +103,8 @@ enum tw_keep { TW_KEEP_LAST, TW_KEEP_BEST };
 enum tw_keep_by { TW_BY_LOSS, TW_BY_ACCURACY };
 
 struct tw_job_train {
+	uint32_t mode;           /* enum tw_train_mode */
+	uint64_t window;         /* online: samples of the windowed loss */
 	double epochs;           /* 0: no limit by epochs */
 	uint64_t steps, updates; /* 0: no limit */
 	int64_t time;            /* ns of the world's clock; 0: no limit */

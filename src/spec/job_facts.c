@@ -35,6 +35,8 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		{ "drawn-subsets", job->data.deal == TW_DEAL_PARTITION },
 		{ "by-blocks", job->data.shuffle_block },
 		{ "owns", job->data.placement == TW_PLACEMENT_OWN }, /* callers have samples */
+		{ "online", job->train.mode == TW_TRAIN_ONLINE },
+		{ "many-epochs", job->train.epochs != 1 },
 		{ "counts-updates", job->train.updates },
 		{ "keeps-best", job->train.keep == TW_KEEP_BEST },
 		{ "by-accuracy", job->train.measure == TW_BY_ACCURACY },

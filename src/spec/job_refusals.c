@@ -34,6 +34,38 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	{ NULL },
 };
 
+const struct tw_refusal_row tw_refusals_online[] = {
+	{ "online optimises", "train.mode", NULL,
+	  "an optimiser evaluates the same samples again and again, and online every one passes "
+	  "once; use mode: epochs, or a rule without an optimiser" },
+	{ "online many-epochs", "train.epochs", "train.mode",
+	  "with mode: online every sample passes once; leave this out, or use mode: epochs" },
+	{ "online divides", "data.deal", "train.mode",
+	  "with mode: online samples are dealt in their order to whoever is free; use deal: "
+	  "shuffled, or mode: epochs" },
+	{ "online owns", "data.placement", "train.mode",
+	  "with mode: online samples pass in one order, and own samples have none; use placement: "
+	  "everywhere, or mode: epochs" },
+	{ "online by-blocks", "data.shuffle.block", "train.mode",
+	  "with mode: online samples pass in their order; leave this out, or use mode: epochs" },
+	{ "online outside-model", "train.mode", NULL,
+	  "whoever computes this model does not say what it predicted before it learnt; use mode: "
+	  "epochs" },
+	{ "online staged", "train.mode", NULL,
+	  "stages of a model are at different versions, so no prediction is that of one model; use "
+	  "mode: epochs, or leave strategy.pipeline out" },
+	{ "online keeps-best", "train.keep", "train.mode",
+	  "the parameters of an online run follow the stream, and those of the best evaluation are "
+	  "of its past; use keep: last, or mode: epochs" },
+	{ NULL },
+};
+
+const struct tw_refusal_row tw_idle_online[] = {
+	{ "!online", "train.window", NULL,
+	  "is valid only with train.mode: online; choose that or leave this out" },
+	{ NULL },
+};
+
 const struct tw_refusal_row tw_refusals_keep[] = {
 	{ "patience !keeps-best", "train.patience", NULL,
 	  "counts evaluations that are no better than the best one, and keep: last does not look "

@@ -303,6 +303,7 @@ void tw_job_divide(const struct tw_job *job, struct tw_engine *e)
 	e->order.subsets = subsets_of(job, e->samples);
 	e->order.blocks = job->data.deal == TW_DEAL_BLOCKS;
 	e->order.block = job->data.shuffle_block;
+	e->order.stored = job->train.mode == TW_TRAIN_ONLINE;
 }
 
 static void copy_values(struct tw_job *job)
@@ -321,6 +322,8 @@ static void copy_values(struct tw_job *job)
 	p->keeping = (struct tw_keeping){ .best = job->train.keep == TW_KEEP_BEST,
 					  .by_accuracy = job->train.measure == TW_BY_ACCURACY,
 					  .patience = job->train.patience };
+	p->online =
+		(struct tw_online_plan){ job->train.mode == TW_TRAIN_ONLINE, job->train.window };
 	p->evaluate_every = job->train.evaluate;
 	p->instant_evaluations = job->world == TW_WORLD_SIM;
 	p->gaps = job->train.gap;
@@ -491,7 +494,8 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	enum tw_status st;
 
 	/* before any text of the job is made: whoever reads that text finds the number given */
-	if (!tw_job_given(job, "train.epochs") && (t->steps || t->updates || t->time))
+	if (t->mode == TW_TRAIN_EPOCHS && !tw_job_given(job, "train.epochs") &&
+	    (t->steps || t->updates || t->time))
 		t->epochs = 0;
 	if (!tw_job_given(job, "checkpoint.cut"))
 		job->checkpoint.cut = job->world == TW_WORLD_SIM || tw_plan_is_loose(&job->plan) ||

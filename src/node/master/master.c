@@ -6,13 +6,10 @@
 #include "base/fetch.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = { &tw_eval_master,
-						&tw_figures_master,
-						&tw_batch_master,
-						&tw_finish_master,
-						&tw_checkpoint_master,
-						&tw_watch_master,
-						NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_master,       &tw_figures_master,
+						&tw_batch_master,      &tw_finish_master,
+						&tw_checkpoint_master, &tw_online_master,
+						&tw_watch_master,      NULL };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {

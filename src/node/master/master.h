@@ -10,6 +10,7 @@
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
 #include "node/duty/finish/finish.h"
+#include "node/duty/online/online.h"
 #include "node/duty/watch/watch.h"
 #include "node/kernel/ledger.h"
 #include "node/kernel/master_post.h"

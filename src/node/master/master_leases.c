@@ -153,6 +153,7 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 	for (uint32_t k = 0; k < e->held.count && st == TW_OK; k++) {
 		st = tw_spans_add(&back, e->held.lease[k].from, e->held.lease[k].to, NULL);
 		m->dealing.open_samples -= e->held.lease[k].to - e->held.lease[k].from;
+		tw_online_master_spoilt(m, ctx, e->held.lease[k].from, e->held.lease[k].to);
 	}
 	m->dealing.open_leases -= e->held.count;
 	e->held.count = 0;
@@ -197,6 +198,7 @@ void tw_deal_forget(struct master *m, struct tw_context *ctx)
 		for (uint32_t i = 0; i < e->held.count && st == TW_OK; i++) {
 			m->count.redealt += e->held.lease[i].to - e->held.lease[i].from;
 			st = tw_deal_give_back(m, e->held.lease[i].from, e->held.lease[i].to);
+			tw_online_master_spoilt(m, ctx, e->held.lease[i].from, e->held.lease[i].to);
 		}
 		if (tw_round_planned(e) && st == TW_OK) {
 			m->count.redealt += e->stripe.count;

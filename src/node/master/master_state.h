@@ -481,6 +481,7 @@ struct master {
 	struct figures_master *figures;       /* duty/figures */
 	struct batch_master *batch;           /* duty/batch; NULL: no batch method drives the run */
 	struct finish_master *finish;         /* duty/finish */
+	struct online_master *online;         /* duty/online; NULL: the run is not online */
 	struct tw_duties duties;
 	struct counts count;
 	struct paces pace;

@@ -10,6 +10,7 @@
  *      start. */
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
+#include "node/duty/online/online.h"
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -251,6 +252,7 @@ void tw_step_made(struct worker *w, struct tw_context *ctx)
 	if (w->plan->traffic.adaptive)
 		w->busy += tw_now(ctx) - w->step.began;
 	tw_step_count(w, ctx, c->in.from, c->in.count, c->score.loss);
+	tw_online_worker_predicted(w, ctx, c);
 	finish_gradient(w, tw_block_floats(w->step.gradient));
 	tw_worker_contribute(w, ctx,
 			     &(struct tw_computed){ .position = c->epoch_position,

@@ -257,6 +257,7 @@ void tw_finish_master_end(struct master *m, struct tw_context *ctx, enum tw_stat
 	t.updates = tw_master_updates(m, (double)t.tally.updates, (double)t.tally.contributions) /
 		    p->problem.shards;
 	tw_batch_master_totals(m, &t);
+	tw_online_master_totals(m, &t);
 	t.applied =
 		counted(m) ? (double)t.tally.samples / p->problem.shards : (double)m->count.samples;
 	if (!tw_master_rounds(m)) /* contributions; the most that any shard refused */
