@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# docs.sh: every file that a document names exists, every relative link leads somewhere, lines have at
+# docs.sh: every file that a document names exists, every relative link leads somewhere, a README.md of a
+# folder names only files and functions that are there, docs/ARCHITECTURE.md stays a tour, lines have at
 # most 100 columns, and every example of README.md, docs/NETWORKS.md, docs/RECIPES.md, docs/PYTHON.md and
 # docs/COMING_FROM.md does what it says; those of the last two with --python.
 #
@@ -14,7 +15,8 @@ root=$PWD
 bad=0
 # What CONTRIBUTING.md shows how to add does not exist yet.
 shown=$(sed -n 's/^```c file=//p' CONTRIBUTING.md)
-for doc in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
+mapfile -t folders < <(find src test -name README.md | LC_ALL=C sort)
+for doc in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md "${folders[@]}"; do
 	for path in $(grep -oE '`[^`]+`' "$doc" | tr -d '`' |
 		grep -E '^(src|test|fuzz|cmake|docs|examples|bench|\.ci|\.)(/[A-Za-z0-9_./-]*)?$' | sort -u); do
 		[ -e "$path" ] || grep -qxF "$path" <<<"$shown" ||
@@ -24,6 +26,42 @@ for doc in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
 		[ -e "$(dirname "$doc")/$link" ] || { echo "$doc: the link $link leads nowhere"; bad=1; }
 	done
 done
+# The README.md of a folder: its tables name files of the folder, and functions that exist.
+python3 - "${folders[@]}" <<'END' || bad=1
+import os
+import re
+import sys
+words, bad = set(), 0
+for top in ("src", "test", "include"):
+    for path, _, names in os.walk(top):
+        for name in names:
+            if name.endswith((".c", ".h", ".py", ".sh")):
+                with open(os.path.join(path, name), encoding="utf-8") as f:
+                    words |= set(re.findall(r"\w+", f.read()))
+prefixes = {w[:k] for w in words if w.startswith("tw_") for k in range(len(w)) if w[k - 1] == "_"}
+for doc in sys.argv[1:]:
+    for number, line in enumerate(open(doc, encoding="utf-8"), 1):
+        row = re.match(r"\| ((?:`[^`]+`(?:, )?)+) \|", line)
+        names = re.findall(r"`([\w/.-]+\.(?:c|h|py|sh))`", row[1]) if row else []
+        inside = os.path.dirname(doc)
+        for name in names:
+            at = [name, os.path.join(inside, name)]
+            if "/" in names[0]:  # the first of a row may say where the others are
+                at += [os.path.join(d, os.path.dirname(names[0]), name) for d in ("", inside)]
+            if not any(map(os.path.exists, at)):
+                print(f"{doc}:{number}: names {name}, which is not there")
+                bad += 1
+        for word in re.findall(r"`[^`]*?\b(tw_\w+)[^`]*`", line):
+            if word not in words and word not in prefixes:
+                print(f"{doc}:{number}: names {word}, which does not exist")
+                bad += 1
+with open("docs/ARCHITECTURE.md", encoding="utf-8") as f:
+    tour = len(f.read().split())
+if tour > 4000:
+    print(f"docs/ARCHITECTURE.md: {tour} words, at most 4000: what belongs to a folder goes to its README.md")
+    bad += 1
+sys.exit(bad > 0)
+END
 # Every preset has a row in docs/STRATEGIES.md, and README.md names it.
 for preset in $(sed -n 's/^.*\.name = "\([a-z0-9-]*\)",$/\1/p' src/spec/presets.c); do
 	grep -q "^| \`$preset\` |" docs/STRATEGIES.md ||
@@ -31,7 +69,7 @@ for preset in $(sed -n 's/^.*\.name = "\([a-z0-9-]*\)",$/\1/p' src/spec/presets.
 	grep -q "^| .*\`$preset\`" README.md || { echo "README.md: does not name the preset $preset"; bad=1; }
 done
 # Lines of at most 100 columns, but for tables, code, and the page that is made from tables.
-python3 - README.md CONTRIBUTING.md CHANGELOG.md docs/*.md <<'END' || bad=1
+python3 - README.md CONTRIBUTING.md CHANGELOG.md docs/*.md "${folders[@]}" <<'END' || bad=1
 import sys
 long = 0
 for name in sys.argv[1:]:

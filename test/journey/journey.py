@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """journey.py - the functions that one gradient passes in the world `threads`, file by file.
 
-    TW_BUILD=build test/journey/journey.py            compare with docs/ARCHITECTURE.md
+    TW_BUILD=build test/journey/journey.py            compare with README.md beside it
     TW_BUILD=build test/journey/journey.py --print    print what belongs there
     TW_BUILD=build test/journey/journey.py --write    put it there
 
@@ -32,7 +32,7 @@ import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("TW_BUILD") or os.path.join(ROOT, "build"))
-PAGE = os.path.join(ROOT, "docs", "ARCHITECTURE.md")
+PAGE = os.path.join(ROOT, "test", "journey", "README.md")
 BEGIN, END = "<!-- journey.py -->\n", "<!-- end of journey.py -->\n"
 # changes of file; whoever makes it shorter lowers this.  Two of them lead to well_formed.c and back: a
 # message is checked before it changes anything.
@@ -200,7 +200,7 @@ def main():
         with open(PAGE, "w", encoding="utf-8") as f:
             f.write(before + BEGIN + text + END + after)
     elif there != text:
-        print("journey: docs/ARCHITECTURE.md says another way than a gradient goes; "
+        print("journey: test/journey/README.md says another way than a gradient goes; "
               "run test/journey/journey.py --write.  It goes:\n" + text)
         sys.exit(1)
     if changes > MOST:
