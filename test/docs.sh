@@ -5,8 +5,8 @@
 # docs/COMING_FROM.md does what it says; those of the last two with --python.
 #
 # The blocks of a page that have a language are taken in order, in one folder for each page.  Behind
-# the language stand words: file=NAME writes the block there; needs=numpy, torch or mnist passes over
-# what cannot be run here; wrong marks a job that is refused; like compares figures by their form
+# the language stand words: file=NAME writes the block there; needs=numpy, torch, mnist or moby-dick passes
+# over what cannot be run here; wrong marks a job that is refused; like compares figures by their form
 # only.  yaml: explained and inspected.  sh: run.  python: written and run.  console: each line after
 # "$ " is run, and what follows it must be all that it prints; "..." stands for any rest.
 set -euo pipefail
@@ -99,7 +99,7 @@ block=
 fail() { echo "$doc:${line:-?}: $*"; [ -z "$block" ] || sed 's/^/    /' "$block"; exit 1; }
 
 declare -A known # what is here, looked for once
-have() { # numpy, torch, mnist or nothing
+have() { # numpy, torch, mnist, moby-dick or nothing
 	[ -n "$1" ] || return 0
 	[ -n "${known[$1]:-}" ] || { look "$1" && known[$1]=true || known[$1]=false; }
 	${known[$1]}
@@ -107,7 +107,7 @@ have() { # numpy, torch, mnist or nothing
 look() {
 	case $1 in
 	numpy | torch) /usr/bin/python3 -c "import $1" >/dev/null 2>&1 ;;
-	mnist) thalweg data check mnist >/dev/null 2>&1 ;;
+	mnist | moby-dick) thalweg data check "$1" >/dev/null 2>&1 ;;
 	*) fail "needs=$1 is not known" ;;
 	esac
 }

@@ -245,6 +245,18 @@ static enum tw_status write_piece(const char *path, const char *bytes, size_t n,
 	return fclose(f) == 0 && good ? TW_OK : trouble(path, "cannot be written", why);
 }
 
+/* Where a piece is in a folder: under its name, or gzipped. */
+static bool find_piece(const char *folder, const char *name, char *out, size_t room)
+{
+	for (int zipped = 0; zipped < 2; zipped++) {
+		const int n = snprintf(out, room, "%s/%s%s", folder, name, zipped ? ".gz" : "");
+
+		if (n > 0 && (size_t)n < room && access(out, F_OK) == 0)
+			return true;
+	}
+	return tw_idx_find(folder, name, out, room);
+}
+
 /* One file, inflated, of exactly the length that it must have. */
 static enum tw_status copy_piece(const char *from, const struct tw_fetched_file *p, const char *to,
 				 struct tw_error *why)
@@ -254,10 +266,9 @@ static enum tw_status copy_piece(const char *from, const struct tw_fetched_file 
 	enum tw_status st;
 	char *bytes;
 
-	if (!tw_idx_find(from, p->name, path, sizeof path))
-		return tw_fail(why, TW_BAD_INPUT,
-			       "%.300s has no %s (nor with '.' before idx, nor gzipped)", from,
-			       p->name);
+	if (!find_piece(from, p->name, path, sizeof path))
+		return tw_fail(why, TW_BAD_INPUT, "%.300s has no %s (nor %sgzipped)", from, p->name,
+			       strstr(p->name, "-idx") ? "with '.' before idx, nor " : "");
 	if (!join(target, to, p->name))
 		return tw_fail(why, TW_IO, "%.300s: its path is too long", to);
 	bytes = tw_heap_system.get(&tw_heap_system, p->bytes);

@@ -109,6 +109,30 @@ static void every_network_among_them_trains(void **state)
 	assert_true(networks >= 6);
 }
 
+/* The one of a book: with another text, which stands in for it as digits do for MNIST. */
+static void the_example_of_a_book_trains(void **state)
+{
+	const struct said *s = thalweg(NULL,
+				       "train examples/moby-dick.yaml --json --run %s/book --set "
+				       "train.steps=30 --set data.source=text --set "
+				       "data.file=../docs/STRATEGIES.md --set data.length=16 --set "
+				       "update.schedule.warmup=0 --set cluster.workers=2",
+				       scratch());
+	json_t *r;
+
+	if (s->code)
+		print_error("moby-dick: exit code %d: %s\n", s->code, s->err);
+	assert_int_equal(s->code, 0);
+	r = object_of(s);
+	assert_true(number_of(r, "samples") >= 360);
+	/* less than all bytes being equally likely has */
+	assert_true(number_of(r, "loss") > 1 && number_of(r, "loss") < 5);
+	json_decref(r);
+	s = thalweg(NULL, "generate %s/book --prompt the --length 12 --seed 3", scratch());
+	assert_int_equal(s->code, 0);
+	assert_true(strncmp(s->out, "the", 3) == 0 && strlen(s->out) >= 15);
+}
+
 /* The digest of the whole example and of one that is stopped at each of its checkpoints, with
  * another number of threads. */
 static void every_preset_resumes_to_the_same_bits(void **state)
@@ -159,6 +183,7 @@ int main(void)
 		cmocka_unit_test(every_preset_resumes_to_the_same_bits),
 		cmocka_unit_test(every_example_trains_in_threads),
 		cmocka_unit_test(every_network_among_them_trains),
+		cmocka_unit_test(the_example_of_a_book_trains),
 	};
 
 	return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

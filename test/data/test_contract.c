@@ -34,6 +34,7 @@ static const struct sample {
 	{ "text", { "file=text.txt", "length=5", "validation=0.1" } },
 	{ "text", { "file=text.txt", "test_file=rest.txt", "length=7" } },
 	{ "tokens", { "file=tokens.bin", "vocabulary=300", "length=4" } },
+	{ "moby-dick", { "length=6", "test=0.2" } },
 	{ "set-file", { "file=a.tws" } },
 	{ "set-file", { "file=a.tws", "normalise=unit", "shift=2" } },
 	{ "tokens", { "file=wide.bin", "bits=32", "vocabulary=300", "length=4" } },
@@ -65,6 +66,16 @@ static void put_mnist(void)
 		     kit_idx(bytes, 8, 1, size, label_at));
 }
 
+/* The cache of these tests is their scratch folder. */
+static void put_book(void)
+{
+	char path[600];
+
+	snprintf(path, sizeof path, "%s/moby-dick", scratch());
+	mkdir(path, 0700);
+	put_text("moby-dick/data.txt", "Call me Ishmael. Some years ago, never mind how long");
+}
+
 static int setup(void **state)
 {
 	if (scratch_make(state) != 0)
@@ -78,6 +89,7 @@ static int setup(void **state)
 			       "\"y\"}\n{\"c\": \"x\", \"w\": \"fir\"}\n{\"a\": 4, \"c\": "
 			       "\"y\"}\n{\"a\": 5, \"c\": \"x\"}\n");
 	put_mnist();
+	put_book();
 	kit_put_pictures();
 	kit_import("digits", SETS("count=40", "tests=10"), "a.tws");
 	return 0;
@@ -245,6 +257,19 @@ static void mnist_says_how_to_get_it(void **state)
 	kit_refuses("mnist", SETS("path=images"), PARTS("path: ", "folder"));
 }
 
+static void the_book_says_how_to_get_it(void **state)
+{
+	char path[600], away[600];
+
+	snprintf(path, sizeof path, "%s/moby-dick/data.txt", scratch());
+	snprintf(away, sizeof away, "%s/moby-dick/away.txt", scratch());
+	assert_int_equal(rename(path, away), 0);
+	kit_refuses("moby-dick", SETS("length=6"),
+		    PARTS("moby-dick/data.txt", "thalweg data fetch moby-dick"));
+	assert_int_equal(rename(away, path), 0);
+	kit_refuses("moby-dick", SETS("length=600"), PARTS("length: ", "600 tokens"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +278,7 @@ int main(void)
 		cmocka_unit_test(sets_are_what_they_say),
 		cmocka_unit_test(every_allocation_may_fail),
 		cmocka_unit_test(mnist_says_how_to_get_it),
+		cmocka_unit_test(the_book_says_how_to_get_it),
 	};
 
 	return cmocka_run_group_tests(tests, setup, scratch_remove);

