@@ -96,6 +96,11 @@ static enum tw_status frozen_save(struct tw_store *s, uint64_t cut, const struct
 	return TW_OK;
 }
 
+static enum tw_status frozen_put(struct tw_store *s, uint64_t cut, const struct tw_part *part)
+{
+	return TW_OK;
+}
+
 static enum tw_status frozen_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
 				  size_t *count)
 {
@@ -215,7 +220,8 @@ static void make_cut(const struct scarce *s, struct tw_store *store)
 unsigned scarce_sim(const struct scarce *s)
 {
 	struct refusing heap = REFUSING(0);
-	struct frozen frozen = { .store = { frozen_save, frozen_load, frozen_loaded_free } };
+	struct frozen frozen = { .store = { frozen_save, frozen_load, frozen_loaded_free,
+					    frozen_put } };
 	struct loop l = { .s = s };
 	struct seen seen = { 0 };
 	struct tw_ran ran;

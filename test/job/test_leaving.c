@@ -453,6 +453,13 @@ static enum tw_status damaged_save(struct tw_store *s, uint64_t cut, const struc
 	return d->inner->save(d->inner, cut, parts, count);
 }
 
+static enum tw_status damaged_put(struct tw_store *s, uint64_t cut, const struct tw_part *part)
+{
+	struct damaged *d = (struct damaged *)s;
+
+	return d->inner->put(d->inner, cut, part);
+}
+
 static enum tw_status damaged_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
 				   size_t *count)
 {
@@ -496,7 +503,8 @@ static void a_damaged_part_is_named(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < 2; k++) {
-		struct damaged d = { .store = { damaged_save, damaged_load, damaged_free } };
+		struct damaged d = { .store = { damaged_save, damaged_load, damaged_free,
+						damaged_put } };
 		struct tw_ran ran;
 		struct trial t;
 
@@ -547,7 +555,7 @@ static bool stop_at_cut(void *arg, const struct tw_note *n)
 
 static void a_workers_damaged_part_is_done_without(void **state)
 {
-	struct damaged d = { .store = { damaged_save, spoil_load, damaged_free } };
+	struct damaged d = { .store = { damaged_save, spoil_load, damaged_free, damaged_put } };
 	struct tw_ran ran;
 	struct trial t;
 

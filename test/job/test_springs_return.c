@@ -27,6 +27,8 @@ struct ledger {
 	struct tw_store *real;
 	double sum[MOST_CUTS][DIMENSION]; /* own parameters and centre, by cut */
 	uint32_t cuts, workers;
+	uint64_t making;                /* the cut whose parts come, */
+	uint32_t found;                 /* and those of workers so far */
 	uint32_t rest;                  /* cuts before the last step whose rate was not 0 */
 	uint64_t applied;               /* since the last cut */
 	uint64_t fenced, dropped, lost; /* at rest; lost: applied, and gone with a server */
@@ -52,18 +54,39 @@ static void add_part(const struct tw_part *p, double *sum, uint32_t *found)
 	tw_heap_system.put(&tw_heap_system, list);
 }
 
+/* What was put of a cut that was given up does not count. */
+static void begin_cut(struct ledger *l, uint64_t cut)
+{
+	assert_true(l->cuts < MOST_CUTS);
+	if (l->making == cut)
+		return;
+	memset(l->sum[l->cuts], 0, sizeof l->sum[l->cuts]);
+	l->found = 0;
+	l->making = cut;
+}
+
 static enum tw_status ledger_save(struct tw_store *s, uint64_t cut, const struct tw_part *parts,
 				  size_t count)
 {
 	struct ledger *l = (struct ledger *)s;
-	uint32_t found = 0;
 
-	assert_true(l->cuts < MOST_CUTS);
+	begin_cut(l, cut);
 	for (size_t k = 0; k < count; k++)
-		add_part(&parts[k], l->sum[l->cuts], &found);
-	assert_int_equal(found, l->workers);
+		if (parts[k].bytes) /* others were put before */
+			add_part(&parts[k], l->sum[l->cuts], &l->found);
+	assert_int_equal(l->found, l->workers);
 	l->cuts++;
+	l->making = 0;
 	return l->real->save(l->real, cut, parts, count);
+}
+
+static enum tw_status ledger_put(struct tw_store *s, uint64_t cut, const struct tw_part *part)
+{
+	struct ledger *l = (struct ledger *)s;
+
+	begin_cut(l, cut);
+	add_part(part, l->sum[l->cuts], &l->found);
+	return l->real->put(l->real, cut, part);
 }
 
 static enum tw_status ledger_load(struct tw_store *s, uint64_t *cut, struct tw_part **parts,
@@ -119,7 +142,7 @@ static bool run_and_compare(struct ledger *l, const char *text, uint32_t workers
 {
 	struct outcome o;
 
-	*l = (struct ledger){ .store = { ledger_save, ledger_load, ledger_free },
+	*l = (struct ledger){ .store = { ledger_save, ledger_load, ledger_free, ledger_put },
 			      .real = tw_memory_store_new(&tw_heap_system),
 			      .workers = workers };
 	assert_non_null(l->real);

@@ -90,9 +90,11 @@ enum tw_status tw_duties_open(struct tw_duties *d)
 	const struct tw_duty *one;
 	enum tw_status st = TW_OK;
 
-	for (uint32_t k = 0; st == TW_OK && (one = next(d, &k));)
+	for (uint32_t k = 0; st == TW_OK && (one = next(d, &k));) {
+		d->opened = k; /* its close() releases what an open() that failed has left */
 		if (one->open)
 			st = one->open(d->actor);
+	}
 	return st;
 }
 
@@ -100,7 +102,7 @@ void tw_duties_close(struct tw_duties *d)
 {
 	const struct tw_duty *one;
 
-	for (uint32_t k = 0; (one = next(d, &k));)
+	for (uint32_t k = 0; k < d->opened && (one = next(d, &k));)
 		if (one->close)
 			one->close(d->actor);
 }

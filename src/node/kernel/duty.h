@@ -80,6 +80,7 @@ struct tw_duties {
 	const struct tw_duty *const *all; /* ends with NULL; shared by all actors of a class */
 	const struct tw_duty *inside;     /* (3) */
 	uint32_t wanted;                  /* bit k: all[k] is */
+	uint32_t opened;                  /* those before this one; close() is not called for others */
 };
 
 /* Bytes of the state of those that the plan wants; `all` ends with NULL. */
@@ -89,7 +90,9 @@ void tw_duties_place(struct tw_duties *d, void *actor, const struct tw_duty *con
 		     const struct tw_plan *plan, void *memory);
 /* The seat that one of them holds; NULL: none does. */
 const void *tw_duties_seat(const struct tw_duties *d);
+/* Open them in order, up to the first that fails. */
 enum tw_status tw_duties_open(struct tw_duties *d);
+/* Close those that were opened, and the one whose open failed. */
 void tw_duties_close(struct tw_duties *d);
 void tw_duties_message(struct tw_duties *d, struct tw_context *ctx, const struct tw_msg *m);
 void tw_duties_begin(struct tw_duties *d, struct tw_context *ctx);
