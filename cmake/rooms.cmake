@@ -10,7 +10,8 @@ target_compile_options(tw_flags INTERFACE -Wall -Wextra -Wshadow -Wstrict-protot
 	-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing
 	$<$<BOOL:${TW_WERROR}>:-Werror>)
 if(TW_SANITIZE)
-	target_compile_options(tw_flags INTERFACE -fsanitize=${TW_SANITIZE}
+	# with assertions: no preset that ./check runs has them otherwise
+	target_compile_options(tw_flags INTERFACE -UNDEBUG -fsanitize=${TW_SANITIZE}
 		-fno-sanitize-recover=all -fno-omit-frame-pointer)
 	target_link_options(tw_flags INTERFACE -fsanitize=${TW_SANITIZE})
 	target_compile_definitions(tw_flags INTERFACE TW_SANITIZED)

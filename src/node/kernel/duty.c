@@ -157,7 +157,11 @@ void tw_duties_node(struct tw_duties *d, struct tw_context *ctx, uint32_t node)
 
 void tw_duties_updated(struct tw_duties *d, struct tw_context *ctx)
 {
+	const struct tw_duty *const outer = d->inside;
+
+	d->inside = NULL;
 	CALL(d, updated, ctx)
+	d->inside = outer;
 }
 
 void tw_duties_timer(struct tw_duties *d, struct tw_context *ctx, uint32_t timer)

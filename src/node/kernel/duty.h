@@ -9,7 +9,9 @@
  *  (1) a hook that is NULL means: this duty does nothing then.
  *  (2) hooks are called in duty.c alone, in the order of the list.
  *  (3) no hook of a duty runs inside a hook of another: what another duty has to do because of it
- *      is done when the actor drives what is due.  Builds without NDEBUG check this.
+ *      is done when the actor drives what is due.  Builds without NDEBUG check this.  `updated` may
+ *      run inside another's: a duty that closes a sum updates the parameters, and what is due at
+ *      this version is due before the next.  It changes only its own duty's state, and sends.
  *  (4) the state of all duties is in one allocation, behind the actor's own: tw_duties_bytes, then
  *      tw_duties_place. */
 #ifndef TW_NODE_KERNEL_DUTY_H
@@ -56,7 +58,7 @@ struct tw_duty {
 	/* The run has drained.  Is nothing of this duty under way that must be done before it ends,
 	 * or goes on?  It may ask for that to be done. */
 	bool (*idle)(void *actor, struct tw_context *ctx);
-	/* More is applied: the shard's version, or what the master counts. */
+	/* More is applied: the shard's version, or what the master counts (3). */
 	void (*updated)(void *actor, struct tw_context *ctx);
 	/* A timer of the actor has come; it knows its own. */
 	void (*timer)(void *actor, struct tw_context *ctx, uint32_t timer);
@@ -80,7 +82,7 @@ struct tw_duties {
 	const struct tw_duty *const *all; /* ends with NULL; shared by all actors of a class */
 	const struct tw_duty *inside;     /* (3) */
 	uint32_t wanted;                  /* bit k: all[k] is */
-	uint32_t opened;                  /* those before this one; close() is not called for others */
+	uint32_t opened; /* those before this one; close() is not called for others */
 };
 
 /* Bytes of the state of those that the plan wants; `all` ends with NULL. */

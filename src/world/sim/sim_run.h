@@ -69,6 +69,7 @@ struct parcel {
 struct save {
 	struct event *event;
 	struct save *next, *before;
+	int64_t at; /* of its end */
 	uint64_t cut;
 	struct tw_part *part;
 	size_t parts;
@@ -191,7 +192,7 @@ struct sim {
 	int64_t now, latest; /* latest: the end at the latest, INT64_MAX: none */
 	uint64_t due, alive_bytes;
 	struct tw_msg *out, **out_end;
-	struct save *saves;
+	struct save *saves, *newest_save; /* a store does one after another: oldest first */
 	struct look *looks;
 	bool over, interrupting;
 	uint32_t interrupted_boot; /* the master that was told */

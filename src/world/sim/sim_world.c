@@ -56,8 +56,7 @@ static void timer_clear(struct sim *s, struct cell *c, uint32_t timer)
 static void save_end(struct sim *s, struct save *v)
 {
 	*(v->before ? &v->before->next : &s->saves) = v->next;
-	if (v->next)
-		v->next->before = v->before;
+	*(v->next ? &v->next->before : &s->newest_save) = v->before;
 	for (size_t i = 0; i < v->parts; i++)
 		tw_block_drop(v->part[i].bytes);
 	s->heap->put(s->heap, v->part);
@@ -81,14 +80,18 @@ static enum tw_status save_do(struct sim *s, struct save *v)
 	return store->save(store, v->cut, v->part, v->parts);
 }
 
-/* Who crashes while it saves leaves a whole cut or none. */
+/* Who crashes while it saves leaves a whole cut or none, and nothing of what it gave later. */
 static void saves_stop(struct sim *s, uint32_t node)
 {
+	bool came_so_far = true;
+
 	for (struct save *v = s->saves, *next; v; v = next) {
 		next = v->next;
 		if (v->event->cell->ctx.self.node != node)
 			continue;
-		if (tw_rng_u64(&s->rng, node, tw_sim_mix((uint64_t)s->now, v->cut)) & 1)
+		came_so_far = came_so_far &&
+			      tw_rng_u64(&s->rng, node, tw_sim_mix((uint64_t)s->now, v->cut)) & 1;
+		if (came_so_far)
 			save_do(s, v); /* nobody is left to hear whether it worked */
 		tw_sim_give_up(s, v->event);
 		save_end(s, v);
@@ -207,6 +210,7 @@ static void give_parts(struct tw_context *ctx, uint64_t cut, const struct tw_par
 	struct cell *c = cell_of(ctx);
 	struct sim *s = c->sim;
 	struct save *v = tw_heap_zeros(s->heap, sizeof *v);
+	struct save *last = s->newest_save;
 
 	if (!v)
 		goto out;
@@ -215,18 +219,20 @@ static void give_parts(struct tw_context *ctx, uint64_t cut, const struct tw_par
 		goto out_put;
 	v->cut = cut;
 	v->parts = count;
-	v->more = more; /* the time of a save is that of its end */
-	v->event = tw_sim_event(s, s->now + (more ? 0 : s->options->save_time), EVENT_SAVED, c, v);
+	v->more = more;
+	v->at = s->now + (more ? 0 : s->options->save_time);
+	if (last && last->at > v->at)
+		v->at = last->at;
+	v->event = tw_sim_event(s, v->at, EVENT_SAVED, c, v);
 	if (!v->event)
 		goto out_put;
 	for (size_t i = 0; i < count; i++) {
 		v->part[i] = parts[i];
 		tw_block_keep(parts[i].bytes);
 	}
-	v->next = s->saves;
-	if (v->next)
-		v->next->before = v;
-	s->saves = v;
+	v->before = last;
+	*(last ? &last->next : &s->saves) = v;
+	s->newest_save = v;
 	return;
 
 out_put:
