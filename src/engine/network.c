@@ -260,7 +260,7 @@ static double step_cost(const struct tw_graph *g, bool *needs)
 		const bool learns = node->form.parameters > 0 && !node->frozen;
 		bool below = false;
 
-		for (uint32_t i = 0; i < node->op->ins; i++)
+		for (uint32_t i = 0; i < node->ins; i++)
 			below |= needs[node->in[i]];
 		needs[k] = learns || below;
 		sum += node->form.flops * (1 + learns + below);

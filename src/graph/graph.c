@@ -78,6 +78,7 @@ static enum tw_status add_tensor(struct tw_graph *g, struct tw_graph_node *node,
 {
 	const struct tw_op_parameter *form = &node->form.parameter[index];
 	struct tw_graph_tensor *t;
+	int letters;
 
 	if (!TW_GROW(g->heap, g->tensor, g->tensor_room, g->tensors, (size_t)g->tensors + 1))
 		return no_memory(why);
@@ -87,11 +88,28 @@ static enum tw_status add_tensor(struct tw_graph *g, struct tw_graph_node *node,
 	if (!count_floats(form, &t->n) || g->trainable + g->buffers + t->n > FLOATS_MAX)
 		return tw_fail(why, TW_BAD_INPUT, "too many parameters (at most %llu)",
 			       (unsigned long long)FLOATS_MAX);
-	snprintf(t->name, sizeof t->name, "%s%s%.18s", node->name, node->name[0] ? "." : "",
-		 form->name);
+	letters = snprintf(t->name, sizeof t->name, "%s%s%s", node->name, node->name[0] ? "." : "",
+			   form->name);
+	if (letters < 0 || (size_t)letters >= sizeof t->name)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"is inside too many residuals: the name of its tensor %s would be too "
+			"long",
+			form->name);
 	*(form->buffer ? &g->buffers : &g->trainable) += t->n;
 	node->tensor[index] = g->tensors++;
 	return TW_OK;
+}
+
+/* The input, or the input normalised by numbers that never change (a standalone export). */
+static bool is_input(const struct tw_graph *g, uint32_t n)
+{
+	const struct tw_op_form *form = &g->node[n].form;
+
+	for (uint32_t k = 0; k < form->parameters; k++)
+		if (!form->parameter[k].buffer)
+			return false;
+	return n == 0 || (n == 1 && form->parameters > 0);
 }
 
 static enum tw_status form_node(struct tw_graph *g, const struct tw_op *op, const void *options,
@@ -114,14 +132,25 @@ static enum tw_status form_node(struct tw_graph *g, const struct tw_op *op, cons
 				       "leave it out where each position is predicted, as of a "
 				       "text, or put flatten before it",
 				       shape[k].d[0], shape[k].d[1]);
-		if ((op->traits & TW_OP_READS_NUMBERS) && in[k] != 0)
+		if (((op->traits & TW_OP_READS_NUMBERS) && in[k] != 0) ||
+		    ((op->traits & TW_OP_GIVES_LENGTHS) && !is_input(g, in[k])))
 			return tw_fail(why, TW_BAD_INPUT,
 				       "reads the numbers of the data, so it must be the first "
 				       "layer");
 	}
+	node->ins = op->ins;
+	if (g->lengths && (op->traits & TW_OP_TAKES_LENGTHS))
+		node->in[node->ins++] = 0;
 	st = op->form(options, shape, &node->form, why);
 	if (st != TW_OK)
 		return st;
+	if (g->lengths && shape[0].rank == 2 && node->form.out.rank == 2 &&
+	    node->form.out.d[0] != shape[0].d[0])
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"makes %u positions of %u, but the series have lengths of their own, "
+			"which must stay; keep as many positions",
+			node->form.out.d[0], shape[0].d[0]);
 	if (too_large(&node->form.out))
 		return tw_fail(why, TW_BAD_INPUT, "an output of %s is too large",
 			       tw_shape_text(&node->form.out, text));
@@ -175,8 +204,9 @@ enum tw_status tw_graph_add(struct tw_graph *g, const struct tw_op *op, const vo
 		st = fill_node(g, op, options, init, &node, why);
 	if (st != TW_OK)
 		return st;
-	for (uint32_t k = 0; k < op->ins; k++)
-		g->node[in[k]].readers++;
+	for (uint32_t k = 0; k < node.ins; k++)
+		g->node[node.in[k]].readers++;
+	g->lengths |= (op->traits & TW_OP_GIVES_LENGTHS) != 0;
 	g->flops += node.form.flops;
 	g->products += node.form.products;
 	*id = g->nodes;

@@ -30,7 +30,7 @@ struct tw_graph_tensor {
 struct tw_graph_node {
 	const struct tw_op *op; /* NULL: the input */
 	const void *options;    /* the graph's own copy */
-	uint32_t in[TW_OP_INS];
+	uint32_t in[TW_OP_INS], ins;
 	struct tw_op_form form;
 	struct tw_shape shape;        /* form.out */
 	char name[TW_NAME_ROOM - 20]; /* "4.body.0"; "" without */
@@ -52,6 +52,7 @@ struct tw_graph {
 	size_t trainable, buffers; /* floats of the vector */
 	size_t frozen;             /* floats behind it */
 	double flops, products;    /* per sample forward */
+	bool lengths; /* samples have lengths: node 0 begins with them (TW_OP_GIVES_LENGTHS) */
 };
 /* Floats of the vector, and with those behind it. */
 static inline size_t tw_graph_moving(const struct tw_graph *g)
@@ -65,7 +66,8 @@ static inline size_t tw_graph_floats(const struct tw_graph *g)
 
 struct tw_graph *tw_graph_new(struct tw_heap *heap, const struct tw_shape *in);
 void tw_graph_free(struct tw_graph *g);
-/* Add a node.  in: op->ins numbers of nodes that are there already.  `options` (op->options_bytes)
+/* Add a node.  in: op->ins numbers of nodes that are there already; lengths come by themselves.
+ *  `options` (op->options_bytes)
  * is copied; texts in it must live as long as the graph.  `init` is noted in its tensors.
  * *why says which shapes do not fit, without place. */
 enum tw_status tw_graph_add(struct tw_graph *g, const struct tw_op *op, const void *options,

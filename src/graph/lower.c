@@ -29,7 +29,7 @@ static void mark_live(const struct tw_graph *g, bool *live)
 	live[0] = true;
 	live[g->nodes - 1] = true;
 	for (uint32_t n = g->nodes - 1; n > 0; n--)
-		for (uint32_t k = 0; live[n] && k < g->node[n].op->ins; k++)
+		for (uint32_t k = 0; live[n] && k < g->node[n].ins; k++)
 			live[g->node[n].in[k]] = true;
 }
 
@@ -80,7 +80,7 @@ static enum tw_status add_op(struct tw_lowered *net, uint32_t n, uint32_t *item_
 	struct tw_op_site site = { .options = node->options, .batch = net->batch, .layer = n };
 	struct tw_item *item;
 
-	site.ins = node->op->ins;
+	site.ins = node->ins;
 	site.out = node->shape;
 	site.train = net->kind != TW_PROGRAM_EVALUATE;
 	site.frozen = node->frozen;

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define TW_OP_INS        2
-#define TW_OP_PARAMETERS 4
+#define TW_OP_PARAMETERS 8
 #define TW_TORCH_ROOM    200
 
 /* One tensor that an op keeps in the parameter vector, in PyTorch's shape and order. */
@@ -159,6 +159,11 @@ enum tw_op_trait {
 	TW_OP_READS_NUMBERS = 1048576, /* in[0] are whole numbers of the data, below the first size
 					  of parameter 0: it must be the input, and has no gradient.
 					  `forward` says TW_BAD_INPUT to anything else */
+	/* Where samples have lengths, in[1] is the input of the network, of which the first value
+	 * of each sample is its length (tw_op_length), and site->ins is 2; else it is 1.  Positions
+	 * behind the length are padding: nothing before them depends on what they are. */
+	TW_OP_TAKES_LENGTHS = 2097152,
+	TW_OP_GIVES_LENGTHS = 4194304, /* samples have lengths behind it; it must be the first */
 };
 
 /* What the contract suite tries: the layer's text without its name, and the inputs' shape. */
@@ -166,6 +171,7 @@ struct tw_op_sample {
 	const char *text;
 	struct tw_shape in; /* of every input; rank 0 ends the list */
 	uint32_t batch;     /* 0: tried with 1, 2 and 5 */
+	bool lengths;       /* of samples: see TW_OP_TAKES_LENGTHS */
 };
 
 struct tw_op {
@@ -173,7 +179,7 @@ struct tw_op {
 	const char *const *elsewhere; /* what other programs call it, where that is too far from
 					 `name` to be found by its letters; NULL at the end;
 					 NULL: nothing */
-	uint32_t ins;                 /* 1 or 2 */
+	uint32_t ins;                 /* 1 or 2; see also TW_OP_TAKES_LENGTHS */
 	uint32_t positional; /* number of leading rows that may be given without their names */
 	size_t kernel_bytes;
 	const struct tw_op_sample *samples;
@@ -207,13 +213,33 @@ struct tw_op {
 	 * of rank 2 C positions of H features) and the output's MC, MH, MW.  NULL: none is known,
 	 * or the op passes its input on. */
 	void (*c)(const struct tw_op_site *site, FILE *out);
-	const char *torch_class; /* source of the class that it uses, where PyTorch has none */
+	const char *torch_class;  /* source of the class that it uses, where PyTorch has none */
+	const char *torch_padded; /* ... instead of it where samples have lengths */
 };
 
 /* Lines of the batch: samples, or their positions. */
 static inline uint32_t tw_op_lines(const struct tw_op_site *site)
 {
 	return site->batch * tw_shape_positions(&site->in[0]);
+}
+
+/* How many positions sample b has; `lengths` is in[1].  Only the op that reads the data refuses
+ * wrong ones: nobody else writes behind the positions for them. */
+static inline size_t tw_op_length(const struct tw_op_site *site, const float *lengths, size_t b)
+{
+	const uint32_t all = tw_shape_positions(&site->in[0]);
+	const float n = site->ins > 1 ? lengths[b * tw_shape_size(&site->in[1])] : 0;
+
+	return n >= 1 && n < (float)all ? (size_t)n : all;
+}
+
+/* The same for `reference`. */
+static inline size_t tw_op_refer_length(const struct tw_op_site *site, const double *lengths,
+					size_t b)
+{
+	const size_t all = tw_shape_positions(&site->in[0]);
+
+	return site->ins > 1 ? (size_t)lengths[b * tw_shape_size(&site->in[1])] : all;
 }
 
 #define TW_OP_C_EACH "\tfor (int i = 0; i < N; i++)\n\t\ty[i] = "

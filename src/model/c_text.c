@@ -39,14 +39,14 @@ static void write_layer(const struct tw_graph *g, uint32_t k, FILE *out)
 	struct tw_op_site site = {
 		.options = n->options,
 		.batch = 1,
-		.ins = n->op->ins,
+		.ins = n->ins,
 		.out = n->shape,
 	};
 
-	for (uint32_t i = 0; i < n->op->ins; i++)
+	for (uint32_t i = 0; i < n->ins; i++)
 		site.in[i] = g->node[n->in[i]].shape;
 	fprintf(out, "/* %s */\nstatic void layer_%u(const float *x, %sfloat *y)\n{\n", n->op->name,
-		k, n->op->ins > 1 ? "const float *z, " : "");
+		k, n->ins > 1 ? "const float *z, " : "");
 	for (uint32_t i = 0; i < n->form.parameters; i++)
 		fprintf(out, "\tconst float *const p%u = parameters + %zu;\n", i,
 			g->tensor[n->tensor[i]].from);
@@ -91,7 +91,7 @@ static void write_calls(const struct tw_graph *g, const size_t *at, FILE *out)
 		if (passes(n))
 			continue;
 		fprintf(out, "\tlayer_%u(%s, %s%s%s);\n", k, place(at, n->in[0], a),
-			n->op->ins > 1 ? place(at, n->in[1], b) : "", n->op->ins > 1 ? ", " : "",
+			n->ins > 1 ? place(at, n->in[1], b) : "", n->ins > 1 ? ", " : "",
 			place(at, k, c));
 	}
 	fprintf(out, "\tmemcpy(out, %s, MODEL_OUTPUTS * sizeof *out);\n}\n\n", place(at, last, a));

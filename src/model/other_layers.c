@@ -26,7 +26,6 @@ const struct tw_other_layer tw_other_layers[] = {
 	{ "hardsigmoid", "use `sigmoid`" },
 	{ "logsoftmax", LEFT_OUT ": the loss of classes includes it" },
 	/* along one or three axes */
-	{ "conv1d", ROW "use `conv 16 1x3`" },
 	{ "maxpool1d", ROW "use `maxpool 1x2`" },
 	{ "avgpool1d", ROW "use `avgpool 1x2`" },
 	{ "conv3d",
@@ -52,14 +51,14 @@ const struct tw_other_layer tw_other_layers[] = {
 	{ "instancenorm", "use `groupnorm 16` on 16 channels: a group for each" },
 	{ "instancenorm2d", "use `groupnorm 16` on 16 channels: a group for each" },
 	/* sequences */
-	{ "bilstm", "use `lstm 64`, which runs from the first position to the last" },
-	{ "rnn", GATED },
+	{ "bilstm", "use `lstm 64 both`" },
+	{ "bigru", "use `gru 64 both`" },
 	{ "recurrent", GATED },
 	{ "transformer", BLOCK },
 	{ "transformerencoder", BLOCK },
 	{ "transformerencoderlayer", BLOCK },
-	{ "positionalencoding", "use `positions`, which is trained" },
-	{ "positionalembedding", "use `positions`, which is trained" },
+	{ "positionalencoding", "use `positions`, which is trained, or `sinusoidal`" },
+	{ "positionalembedding", "use `positions`, which is trained, or `sinusoidal`" },
 	{ NULL },
 };
 

@@ -72,7 +72,9 @@ static enum tw_status write_plain(struct writer *w, const char *name)
 	n->op->torch(n->options, &in->shape, text);
 	if (!text[0])
 		return TW_ABSENT;
-	if (n->op->torch_class)
+	if (n->ins > n->op->ins)
+		need(w, n->op->torch_padded);
+	else if (n->op->torch_class)
 		need(w, n->op->torch_class);
 	if (is_unwritten(in))
 		write_flat(w, text);

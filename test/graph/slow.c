@@ -43,7 +43,7 @@ static void one_node(struct slow *s, uint32_t n)
 	struct tw_op_site site = { .options = node->options, .batch = s->batch, .layer = n };
 	const double *in[TW_OP_INS] = { NULL }, *parameter[TW_OP_PARAMETERS] = { NULL };
 
-	site.ins = node->op->ins;
+	site.ins = node->ins;
 	site.out = node->shape;
 	site.train = s->train;
 	site.seed = s->seed;

@@ -32,7 +32,7 @@ static void ask(struct asked *a, const char *text, const struct tw_shape *in, ui
 
 	a->options = calloc(1, op->options_bytes);
 	assert_int_equal(tw_op_parse(op, text, a->options, NULL, &why), TW_OK);
-	truth_make(&a->t, op, text, a->options, in, batch, train);
+	truth_make(&a->t, op, &(struct tw_op_sample){ text, *in }, a->options, batch, train);
 	a->t.site.wants[0] = true;
 }
 

@@ -41,7 +41,7 @@ static float *by_hand(const char *name, const char *text, const struct tw_shape 
 	void *options = parsed(op, text);
 	float *out;
 
-	truth_make(&t, op, text, options, in, 1, true);
+	truth_make(&t, op, &(struct tw_op_sample){ text, *in }, options, 1, true);
 	assert_int_equal(t.form.parameters, bias ? 2 : 1);
 	memcpy(t.value[0], x, t.n[0] * sizeof *x);
 	memcpy(t.value[TW_OP_INS], weight, t.n[TW_OP_INS] * sizeof *weight);
@@ -133,7 +133,7 @@ static void right_in_every_layout(void **state)
 			struct oproom_result r;
 			struct truth t;
 
-			truth_make(&t, op, s->text, options, &s->in, 2, true);
+			truth_make(&t, op, s, options, 2, true);
 			t.site.in_layout[0] = t.site.out_layout = (enum tw_layout)k;
 			t.site.wants[0] = true;
 			snprintf(truth_where, sizeof truth_where, "conv %s in %s", s->text,
@@ -181,7 +181,8 @@ static void kernels_are_compiled(void **state)
 			struct oproom room;
 			struct truth t;
 
-			truth_make(&t, op, net[n].text, options, &net[n].in, 2, true);
+			truth_make(&t, op, &(struct tw_op_sample){ net[n].text, net[n].in },
+				   options, 2, true);
 			assert_true(oproom_layouts(&t, site) > 0);
 			site[0].relu = relu;
 			site[0].wants[0] = true;

@@ -18,7 +18,8 @@
 #define CASES 400
 
 typedef void layer(const float *x, const float *z, const float *p0, const float *p1,
-		   const float *p2, const float *p3, float *y);
+		   const float *p2, const float *p3, const float *p4, const float *p5,
+		   const float *p6, const float *p7, float *y);
 
 struct sample {
 	struct truth truth;
@@ -43,12 +44,14 @@ static void write_sample(const struct tw_op *op, const struct tw_op_sample *from
 	tw_arena_init(&s->keep, &tw_heap_system);
 	s->options = calloc(1, op->options_bytes + 1);
 	assert_int_equal(tw_op_parse(op, from->text, s->options, &s->keep, &why), TW_OK);
-	truth_make(&s->truth, op, from->text, s->options, &from->in, 1, false);
+	truth_make(&s->truth, op, from, s->options, 1, false);
 	fprintf(out,
 		"void layer_%zu(const float *x, const float *z, const float *p0, const float *p1,\n"
-		"\tconst float *p2, const float *p3, float *y);\n"
+		"\tconst float *p2, const float *p3, const float *p4, const float *p5,\n"
+		"\tconst float *p6, const float *p7, float *y);\n"
 		"void layer_%zu(const float *x, const float *z, const float *p0, const float *p1,\n"
-		"\tconst float *p2, const float *p3, float *y)\n{\n",
+		"\tconst float *p2, const float *p3, const float *p4, const float *p5,\n"
+		"\tconst float *p6, const float *p7, float *y)\n{\n",
 		samples, samples);
 	tw_op_c_write(op, &s->truth.site, out);
 	fputs("}\n\n", out);
@@ -61,7 +64,7 @@ static void check_sample(const struct sample *s, layer *f)
 	float *const *p = t->value + TW_OP_INS, *y = malloc((t->outs + 1) * sizeof *y);
 
 	y[t->outs] = 1234;
-	f(t->value[0], t->value[1], p[0], p[1], p[2], p[3], y);
+	f(t->value[0], t->value[1], p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], y);
 	for (size_t i = 0; i < t->outs; i++)
 		if (!(fabs((double)y[i] - t->out[i]) <= 1e-5 * fmax(1, fabs(t->out[i]))))
 			fail_msg("%s '%s': value %zu is %.9g in C, %.9g in the reference",

@@ -238,7 +238,7 @@ static void check_case(const struct case_of *c)
 	uint32_t layouts;
 
 	say_where(c, NULL);
-	truth_make(&t, c->op, c->sample->text, c->options, &c->sample->in, c->batch, c->train);
+	truth_make(&t, c->op, c->sample, c->options, c->batch, c->train);
 	t.site.relu_in = c->relu_in;
 	truth_refer(&t, t.out);
 	check_alone(&t);
@@ -371,7 +371,7 @@ static void losses_look_at_their_facts(void **state)
 
 			parse_sample(&c, &keep);
 			say_where(&c, NULL);
-			truth_make(&t, op, s->text, c.options, &s->in, c.batch, true);
+			truth_make(&t, op, s, c.options, c.batch, true);
 			check_facts(&t);
 			truth_free(&t);
 			free(c.options);
@@ -416,7 +416,7 @@ static void every_allocation_may_fail(void **state)
 
 		parse_sample(&c, &keep);
 		say_where(&c, NULL);
-		truth_make(&t, op, c.sample->text, c.options, &c.sample->in, c.batch, true);
+		truth_make(&t, op, c.sample, c.options, c.batch, true);
 		if (!truth_passes(&t.site, op)) {
 			oproom_layouts(&t, site);
 			t.site = site[0];

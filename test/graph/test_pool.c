@@ -25,7 +25,7 @@ static void pool(const char *name, const char *text, const struct tw_shape *in,
 	struct truth t;
 
 	assert_int_equal(tw_op_parse(op, text, options, NULL, &why), TW_OK);
-	truth_make(&t, op, text, options, in, 1, true);
+	truth_make(&t, op, &(struct tw_op_sample){ text, *in }, options, 1, true);
 	memcpy(t.value[0], x, t.n[0] * sizeof *x);
 	for (size_t i = 0; i < t.outs; i++)
 		t.cotangent[i] = (float)(i + 1);

@@ -113,15 +113,39 @@ void truth_refer(const struct truth *t, double *out)
 			 (const double *const *)t->exact + TW_OP_INS, out);
 }
 
-void truth_make(struct truth *t, const struct tw_op *op, const char *text, void *options,
-		const struct tw_shape *in, uint32_t batch, bool train)
+/* The first value of each sample of an input becomes a length. */
+static void draw_lengths(struct truth *t, uint32_t input, uint32_t positions)
 {
+	const size_t n = tw_shape_size(&t->site.in[input]);
+	const struct tw_rng r = rng();
+
+	for (size_t b = 0; b < t->site.batch; b++) {
+		t->exact[input][n * b] = 1 + (double)(tw_rng_u64(&r, 53, b) % positions);
+		t->value[input][n * b] = (float)t->exact[input][n * b];
+	}
+}
+
+/* in[1]: rows that begin with a length; what follows is garbage. */
+static void lengths(struct truth *t)
+{
+	const struct tw_shape row = { 1, { 3 } };
+
+	t->site.in[1] = row;
+	t->site.ins = 2;
+	fill(t, 1, NULL, t->site.batch * tw_shape_size(&row));
+	draw_lengths(t, 1, t->site.in[0].d[0]);
+}
+
+void truth_make(struct truth *t, const struct tw_op *op, const struct tw_op_sample *sample,
+		void *options, uint32_t batch, bool train)
+{
+	const struct tw_shape *in = &sample->in;
 	const bool loss = op->traits & TW_OP_LOSS;
 	struct tw_shape shape[TW_OP_INS];
 	struct tw_error why = { 0 };
 	const struct tw_rng r = rng();
 
-	*t = (struct truth){ .op = op, .text = text, .options = options };
+	*t = (struct truth){ .op = op, .text = sample->text, .options = options };
 	for (uint32_t k = 0; k < TW_OP_INS; k++)
 		shape[k] = *in;
 	if (op->form(options, shape, &t->form, &why) != TW_OK)
@@ -140,6 +164,10 @@ void truth_make(struct truth *t, const struct tw_op *op, const char *text, void 
 	}
 	if (op->traits & TW_OP_READS_NUMBERS)
 		number(t);
+	if (op->traits & TW_OP_GIVES_LENGTHS)
+		draw_lengths(t, 0, t->form.out.d[0]);
+	if (sample->lengths)
+		lengths(t);
 	for (uint32_t k = 0; k < t->form.parameters; k++)
 		fill(t, TW_OP_INS + k, &t->form.parameter[k],
 		     parameter_size(&t->form.parameter[k]));

@@ -40,8 +40,8 @@ struct truth {
 extern char truth_where[400];
 
 /* Everything but the differences.  `options` stay the caller's. */
-void truth_make(struct truth *t, const struct tw_op *op, const char *text, void *options,
-		const struct tw_shape *in, uint32_t batch, bool train);
+void truth_make(struct truth *t, const struct tw_op *op, const struct tw_op_sample *sample,
+		void *options, uint32_t batch, bool train);
 void truth_free(struct truth *t);
 /* The reference's values for what `batch` says now. */
 void truth_refer(const struct truth *t, double *out);

@@ -117,6 +117,95 @@ class GRU(nn.GRU):
         return super().forward(x)[0]
 
 
+class RNN(nn.RNN):
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
+class Series(nn.Module):
+    """Rows of a length and then all positions; the layers behind ask for the length."""
+    length = None
+
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+
+    @staticmethod
+    def hidden(x):
+        return torch.arange(x.shape[1])[None] >= Series.length[:, None]
+
+    def forward(self, x):
+        Series.length = x[:, 0].long()
+        x = x[:, 1:].reshape(len(x), -1, self.width)
+        return x.masked_fill(self.hidden(x)[..., None], 0.0)
+
+
+def packed(kind):
+    """A recurrent layer on the positions that samples have."""
+    class Packed(kind):
+        def forward(self, x):
+            y = nn.utils.rnn.pack_padded_sequence(x, Series.length, batch_first=True,
+                                                  enforce_sorted=False)
+            return nn.utils.rnn.pad_packed_sequence(super().forward(y)[0], batch_first=True,
+                                                    total_length=x.shape[1])[0]
+    return Packed
+
+
+class Summary(nn.Module):
+    """Sample by sample, so that nothing knows of padding."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.of = {"mean": lambda v: v.mean(0), "max": lambda v: v.amax(0), "last": lambda v: v[-1]}[of]
+
+    def forward(self, x):
+        return torch.stack([self.of(v[:n]) for v, n in zip(x, Series.length)])
+
+
+class Conv1d(nn.Conv1d):
+    def forward(self, x):
+        if Series.length is not None:
+            x = x.masked_fill(Series.hidden(x)[..., None], 0.0)
+        return super().forward(x.transpose(1, 2)).transpose(1, 2)
+
+
+class Sinusoidal(nn.Module):
+    def forward(self, x):
+        n = x.shape[2]
+        rows = [[math.sin(t / 10000 ** (k / n)) if k % 2 == 0 else math.cos(t / 10000 ** ((k - 1) / n))
+                 for k in range(n)] for t in range(x.shape[1])]
+        return x + torch.tensor(rows, dtype=x.dtype)
+
+
+class Rotary(nn.Module):
+    """Pairs of features as complex numbers, which turn."""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, x):
+        b, t, n = x.shape
+        x = x.view(b, t, 3, self.heads, 2, -1)
+        half = x.shape[-1]
+        angle = torch.outer(torch.arange(t).double(),
+                            10000.0 ** (-torch.arange(half).double() / half))
+        turn = torch.polar(torch.ones_like(angle), angle)[None, :, None, None]
+        z = torch.complex(x[..., 0, :].double(), x[..., 1, :].double())
+        z = torch.cat((z[:, :, :2] * turn, z[:, :, 2:]), 2)
+        return torch.stack((z.real, z.imag), 4).to(x.dtype).reshape(b, t, n)
+
+
+class Gated(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        n = x.shape[-1] // 2
+        return self.function(x[..., :n]) * x[..., n:]
+
+
 class Attention(nn.Module):
     """PyTorch's own attention, whose projections change nothing: in ours they are layers."""
 
@@ -129,9 +218,11 @@ class Attention(nn.Module):
         length, _, width = q.shape
         same, nothing = torch.eye(width, dtype=x.dtype), torch.zeros(3 * width, dtype=x.dtype)
         mask = torch.full((length, length), -math.inf, dtype=x.dtype).triu(1) if self.causal else None
+        hidden = None if Series.length is None else Series.hidden(x)
         y, _ = F.multi_head_attention_forward(
             q, k, v, width, self.heads, None, nothing, None, None, False, 0.0, same,
-            nothing[:width], need_weights=False, attn_mask=mask, use_separate_proj_weight=True,
+            nothing[:width], key_padding_mask=hidden, need_weights=False, attn_mask=mask,
+            use_separate_proj_weight=True,
             q_proj_weight=same, k_proj_weight=same, v_proj_weight=same)
         return y.transpose(0, 1)
 
@@ -255,6 +346,73 @@ def recurrent(kind):
             nn.Linear(24, 256)]
 
 
+def both_ways(kind):
+    return [Embedding(256, 20), kind(20, 17, batch_first=True, bidirectional=True),
+            kind(34, 12, batch_first=True, bidirectional=True), nn.Linear(24, 256)]
+
+
+GATES = """{layers: [embedding 256 24, sinusoidal,
+  {residual: [rmsnorm, linear 72, rotary 2, attention 2, linear 24]},
+  {residual: [layernorm, linear 40, swiglu, linear 24]}, conv1d 20 3 pad 1, linear 30, geglu,
+  conv1d 16 3 pad 1 bias false, linear 18, glu, rnn 11 both, rnn 9, linear 256]}"""
+
+
+def gates():
+    return [Embedding(256, 24), Sinusoidal(),
+            Residual([RMSNorm(24), nn.Linear(24, 72), Rotary(2), Attention(2), nn.Linear(24, 24)]),
+            Residual([nn.LayerNorm(24), nn.Linear(24, 40), Gated(F.silu), nn.Linear(20, 24)]),
+            Conv1d(24, 20, 3, padding=1), nn.Linear(20, 30), Gated(F.gelu),
+            Conv1d(15, 16, 3, padding=1, bias=False), nn.Linear(16, 18), nn.GLU(),
+            RNN(9, 11, batch_first=True, bidirectional=True), RNN(22, 9, batch_first=True),
+            nn.Linear(9, 256)]
+
+
+LONGEST, FEATURES = 14, 3
+
+
+def series(model):
+    """Rows of series: a length, 1 to LONGEST, and all positions; what is behind the length is
+    large, so that nobody looks at it unpunished."""
+    def write(folder):
+        rng = np.random.default_rng(9)
+        x = rng.normal(size=(300 + TESTS, LONGEST, FEATURES))
+        length = rng.integers(1, LONGEST + 1, len(x))
+        y = np.array([int(v[:n, 0].sum() > 0) + int(v[n - 1, 1] > 0) for v, n in zip(x, length)])
+        x[np.arange(LONGEST)[None] >= length[:, None]] = 1e3
+        rows = np.concatenate((length[:, None], x.reshape(len(x), -1)), 1)
+        for name, a in (("x", rows[:300]), ("test_x", rows[300:])):
+            np.save(os.path.join(folder, name + ".npy"), a.astype(np.float32))
+        for name, a in (("y", y[:300]), ("test_y", y[300:])):
+            np.save(os.path.join(folder, name + ".npy"), a.astype(np.int64))
+        return ("data: {source: npy, x: x.npy, y: y.npy, test_x: test_x.npy, test_y: test_y.npy, "
+                f"batch: 25, normalise: none}}\nmodel: {model}\n")
+    return write
+
+
+PADDED_BOTH = """{layers: [series 3, lstm 13 both, gru 11 both, linear 24, attention 2 none,
+  conv1d 9 3 pad 1, rnn 7 both, summary mean, linear 3]}"""
+
+
+def padded_both():
+    return [Series(3), packed(nn.LSTM)(3, 13, batch_first=True, bidirectional=True),
+            packed(nn.GRU)(26, 11, batch_first=True, bidirectional=True), nn.Linear(22, 24),
+            Attention(2, causal=False), Conv1d(8, 9, 3, padding=1),
+            packed(nn.RNN)(9, 7, batch_first=True, bidirectional=True), Summary("mean"),
+            nn.Linear(14, 3)]
+
+
+PADDED_CAUSAL = """{layers: [series 3, linear 12, positions,
+  {residual: [layernorm, linear 36, rotary 2, attention 2, linear 12]},
+  {residual: [layernorm, linear 40, geglu, linear 12]}, gru 10, summary last, linear 3]}"""
+
+
+def padded_causal():
+    return [Series(3), nn.Linear(3, 12), Positions(LONGEST, 12),
+            Residual([nn.LayerNorm(12), nn.Linear(12, 36), Rotary(2), Attention(2), nn.Linear(12, 12)]),
+            Residual([nn.LayerNorm(12), nn.Linear(12, 40), Gated(F.gelu), nn.Linear(20, 12)]),
+            packed(nn.GRU)(12, 10, batch_first=True), Summary("last"), nn.Linear(10, 3)]
+
+
 def table(outputs):
     return [Linear(13, 24), nn.Tanh(), Linear(24, outputs)]
 
@@ -346,6 +504,13 @@ NETS = {
                 lambda: recurrent(LSTM), tokens(), stir=0.1),
     "gru": Net(text(11, "{layers: [embedding 256 20, gru 33, gru 24, linear 256]}"), 11,
                lambda: recurrent(GRU), tokens(), stir=0.1),
+    "lstm-both": Net(text(11, "{layers: [embedding 256 20, lstm 17 both, lstm 12 both, linear 256]}"),
+                     11, lambda: both_ways(LSTM), tokens(), stir=0.1),
+    "gru-both": Net(text(11, "{layers: [embedding 256 20, gru 17 both, gru 12 both, linear 256]}"),
+                    11, lambda: both_ways(GRU), tokens(), stir=0.1),
+    "gates": Net(text(9, GATES), 9, gates, tokens(), stir=0.1),
+    "padded-both": Net(series(PADDED_BOTH), 25, padded_both, entropy(), stir=0.2, rate=0.2, steps=40),
+    "padded-causal": Net(series(PADDED_CAUSAL), 25, padded_causal, entropy(), stir=0.1),
     "sequence": Net(text(9, SEQUENCE, "{name: cross-entropy, smoothing: 0.1}"), 9, sequence,
                     tokens(0.1), stir=0.1),
     "autoencoder": Net(digits(33, "{name: autoencoder, hidden: [64, 16], activation: sigmoid}",
@@ -498,6 +663,7 @@ def main():
     failed = 0
     for name in sys.argv[1:] or NETS:
         began = time.monotonic()
+        Series.length = None
         with tempfile.TemporaryDirectory() as folder:
             ours = Ours(build, folder, NETS[name].job)
             figures, remark = compare(NETS[name], ours)

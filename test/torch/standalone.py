@@ -48,6 +48,17 @@ def images(rng, folder, kind):
     return "rows.npy", x[330:].astype(np.float32)
 
 
+def series(rng, folder):
+    """400 rows of a length and 9 positions of 3 features; the last 80 are not trained on."""
+    x = rng.normal(size=(400, 9, 3))
+    length = rng.integers(1, 10, 400)
+    y = np.array([int(v[:n].mean() > 0) for v, n in zip(x, length)])
+    x = np.concatenate((length[:, None], x.reshape(400, -1)), 1).astype(np.float32)
+    for name, a in (("x", x[:320]), ("y", y[:320]), ("rows", x[320:])):
+        np.save(os.path.join(folder, name + ".npy"), a)
+    return "rows.npy", x[320:]
+
+
 def csv(answer, layers, loss="cross-entropy", more=""):
     task = ", task: values" if answer == "values" else ""
     return (lambda rng, folder: table(rng, folder, answer),
@@ -75,6 +86,12 @@ NETS = {
     "vgg-small": npy("floats", "{name: vgg-small, width: 4, hidden: 20, dropout: 0.3}"),
     "smooth": npy("floats", SMOOTH, epochs=1),
     "kinked": npy("bytes", KINKED, epochs=1),
+    "series": (series, "data: {source: npy, x: x.npy, y: y.npy, batch: 20, normalise: none}\nmodel: "
+               "{layers: [series 3, conv1d 12 3 pad 1, lstm 7 both, gru 6 both, rnn 12 both, "
+               "attention 2 none, summary max, linear 2]}\n", 3),
+    "series-mean": (series, "data: {source: npy, x: x.npy, y: y.npy, batch: 20, normalise: none}\n"
+                    "model: {layers: [series 3, linear 12, attention 2, gru 6, summary, linear 2]}\n",
+                    3),
 }
 
 
@@ -84,6 +101,8 @@ TEXTS = {
     "char-lstm": "{name: char-lstm, layers: 2, width: 32}",
     "attention": "{layers: [embedding 256 12, linear 36, attention 3, linear 256]}",
     "sequence": "{layers: [embedding 256 16, positions, rmsnorm, gru 18, attention 2, relu, linear 256]}",
+    "gates": "{layers: [embedding 256 16, sinusoidal, linear 48, rotary 2, attention 2, linear 24, "
+             "swiglu, linear 20, geglu, linear 18, glu, rnn 9, linear 256]}",
 }
 
 

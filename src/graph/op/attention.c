@@ -172,16 +172,17 @@ static float scale_of(const struct sizes *s)
 	return (float)(1 / sqrt((double)s->each));
 }
 
-/* How many positions the position number r sees. */
+/* How many positions the position number r sees, of a sample of this length. */
 static size_t seen(const struct tw_op_site *site, size_t r, size_t length)
 {
 	const struct attention_options *o = site->options;
 
-	return o->mask == MASK_CAUSAL ? r + 1 : length;
+	return o->mask == MASK_CAUSAL && r < length ? r + 1 : length;
 }
 
 static enum tw_status forward_head(const struct tw_op_site *site, const struct attention_kernel *k,
-				   const struct tw_op_run *run, const float *x, float *p, float *y)
+				   const struct tw_op_run *run, const float *x, size_t length,
+				   float *p, float *y)
 {
 	const struct sizes s = sizes_of(site);
 	void *const scores[] = { tw_product_source(x), tw_product_source(x + s.width), p };
@@ -191,7 +192,7 @@ static enum tw_status forward_head(const struct tw_op_site *site, const struct a
 	if (st != TW_OK)
 		return st;
 	for (size_t r = 0; r < s.length; r++)
-		weigh(p + r * s.length, scale_of(&s), seen(site, r, s.length), s.length);
+		weigh(p + r * s.length, scale_of(&s), seen(site, r, length), s.length);
 	return tw_hand_run(run->hand, k->mix, mix, run->scratch);
 }
 
@@ -209,7 +210,8 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 					       : own;
 
 			st = forward_head(site, k, run,
-					  run->in[0] + b * s.length * 3 * s.width + h * s.each, p,
+					  run->in[0] + b * s.length * 3 * s.width + h * s.each,
+					  tw_op_length(site, run->in[1], b), p,
 					  run->out + b * s.length * s.width + h * s.each);
 		}
 	return st;
@@ -217,7 +219,7 @@ static enum tw_status forward(const struct tw_op_site *site, const void *kernel,
 
 static enum tw_status back_head(const struct tw_op_site *site, const struct attention_kernel *k,
 				const struct tw_op_run *run, const float *x, const float *p,
-				const float *dy, float *dx)
+				const float *dy, size_t length, float *dx)
 {
 	const struct sizes s = sizes_of(site);
 	float *d = (float *)((char *)run->scratch + k->backward_at);
@@ -232,7 +234,7 @@ static enum tw_status back_head(const struct tw_op_site *site, const struct atte
 	if (st != TW_OK)
 		return st;
 	for (size_t r = 0, at = 0; r < s.length; r++, at += s.length) {
-		const size_t n = seen(site, r, s.length);
+		const size_t n = seen(site, r, length);
 
 		slope(d + at, p + at, (float)tw_vec_dot(p + at, d + at, n), scale_of(&s), n,
 		      s.length);
@@ -257,7 +259,7 @@ static enum tw_status backward(const struct tw_op_site *site, const void *kernel
 			st = back_head(site, k, run, run->in[0] + in,
 				       (const float *)run->saved + (b * s.heads + h) * s.square,
 				       run->out_gradient + b * s.length * s.width + h * s.each,
-				       run->in_gradient[0] + in);
+				       tw_op_length(site, run->in[1], b), run->in_gradient[0] + in);
 		}
 	return st;
 }
@@ -296,15 +298,21 @@ static void reference(const struct tw_op_site *site, const struct tw_op_batch *b
 				const double *from =
 					in[0] + b * s.length * 3 * s.width + h * s.each;
 
-				refer(&s, from + r * 3 * s.width, from, seen(site, r, s.length),
+				refer(&s, from + r * 3 * s.width, from,
+				      seen(site, r, tw_op_refer_length(site, in[1], b)),
 				      out + (b * s.length + r) * s.width + h * s.each);
 			}
 }
 
 static const struct tw_op_sample samples[] = {
-	{ "1", { 2, { 5, 9 } } },         { "3 causal", { 2, { 17, 45 } } },
-	{ "2 none", { 2, { 7, 12 } } },   { "heads 4 mask causal", { 2, { 33, 96 } }, 2 },
-	{ "1 none", { 2, { 1, 3 } }, 1 }, { NULL },
+	{ "1", { 2, { 5, 9 } } },
+	{ "3 causal", { 2, { 17, 45 } } },
+	{ "2 none", { 2, { 7, 12 } } },
+	{ "heads 4 mask causal", { 2, { 33, 96 } }, 2 },
+	{ "1 none", { 2, { 1, 3 } }, 1 },
+	{ "2 none", { 2, { 7, 12 } }, .lengths = true },
+	{ "2", { 2, { 6, 12 } }, .lengths = true },
+	{ NULL },
 };
 
 static void torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
@@ -321,7 +329,7 @@ static const struct tw_op attention_op = {
 					    "multiheadattention", NULL },
 	.help = "self-attention over queries, keys and values, which a linear layer before it "
 		"makes",
-	.traits = TW_OP_READS_IN | TW_OP_BY_POSITION,
+	.traits = TW_OP_READS_IN | TW_OP_BY_POSITION | TW_OP_TAKES_LENGTHS,
 	.ins = 1,
 	.options = rows,
 	.positional = 2,
@@ -349,6 +357,22 @@ static const struct tw_op attention_op = {
 		       "            s = s.masked_fill(mask, float(\"-inf\"))\n"
 		       "        y = s.softmax(-1) @ x[2]\n"
 		       "        return y.transpose(1, 2).reshape(b, t, n // 3)\n",
+	.torch_padded =
+		"class Attention(nn.Module):\n"
+		"    def __init__(self, heads, causal=True):\n"
+		"        super().__init__()\n"
+		"        self.heads = heads\n"
+		"        self.causal = causal\n"
+		"\n"
+		"    def forward(self, x):\n"
+		"        b, t, n = x.shape\n"
+		"        hidden = ~Series.mask(x)[:, None, None, :, 0]\n"
+		"        x = x.view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)\n"
+		"        s = x[0] @ x[1].transpose(-2, -1) / x.shape[-1] ** 0.5\n"
+		"        if self.causal:\n"
+		"            hidden = hidden | torch.ones(t, t, device=x.device).triu(1).bool()\n"
+		"        y = s.masked_fill(hidden, float(\"-inf\")).softmax(-1) @ x[2]\n"
+		"        return y.transpose(1, 2).reshape(b, t, n // 3)\n",
 };
 
 static const struct tw_op *const ops[] = { &attention_op, NULL };

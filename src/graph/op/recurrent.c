@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recurrent.c - lstm and gru: each position of a sequence is computed from its features and from
+/* recurrent.c - lstm, gru, rnn: each position of a sequence is computed from its features and from
  * what the position before it gave; before the first one is nothing but zeros.
  *
  * Tensors, the order of gates (lstm: i, f, g, o; gru: r, z, n) and formulas are PyTorch's, for one
- * layer and one direction.  With a = x w_ih^T + b_ih and u = h w_hh^T + b_hh, h of the position
+ * layer.  What is here goes along a sequence once; both_ways.c makes two directions of it.
+ * With a = x w_ih^T + b_ih and u = h w_hh^T + b_hh, h of the position
  * before:
  *
  *	lstm	i, f, o = sigmoid(a + u)	g = tanh(a + u)
  *		c = f c + i g			h = o tanh(c)
  *	gru	r, z = sigmoid(a + u)		n = tanh(a + r u)
  *		h = (1 - z) n + z h
+ *	rnn	h = tanh(a + u)
  *
  * a is one product over all positions of the batch, u one for each position over the samples.
  * Backward runs from the last position to the first and leaves the gradients of a and of u, from
  * which three more products over all positions make those of the input and of the weights.
  *
  * A sample's positions lie together, so those of one time are lines that are a sample apart.
- * Saved, for each position: the gates, activated, and then the cell (lstm) or u of n (gru), `all`
- * blocks of `width` values.  Without training they are in scratch. */
-#include "graph/op.h"
+ * Saved, for each position: the gates, activated, and then the cell (lstm) or u of n (gru), or h
+ * (rnn), `all` blocks of `width` values.  Without training they are in scratch. */
+#include "graph/both_ways.h"
 #include "graph/op/approx.h"
 #include "graph/op/product.h"
 #include "vec/clone.h"
@@ -29,12 +31,17 @@
 enum { W_IH, W_HH, B_IH, B_HH };
 
 struct recurrent_options {
+	struct tw_ways ways; /* must stay first */
 	uint32_t width;
 };
 
 static const struct tw_option rows[] = {
 	TW_OPTION(struct recurrent_options, width, TW_U32, NULL, NULL, 1, 65536,
-		  "number of features that each position gets"),
+		  "number of features that each position gets, from each direction"),
+	TW_OPTION_CHOICE(
+		struct recurrent_options, ways.direction, "direction", "forward", tw_directions,
+		"forward: from the first position to the last; both: back again, too, with "
+		"features of its own"),
 	TW_OPTION_END,
 };
 
@@ -53,8 +60,10 @@ struct sizes {
 
 static struct sizes sizes_of(const struct tw_op_site *site, size_t gates)
 {
-	return (struct sizes){ site->batch, site->in[0].d[0],  site->in[0].d[1], site->out.d[1],
-			       gates,       gates == 4 ? 5 : 4 };
+	const struct recurrent_options *o = site->options;
+
+	return (struct sizes){ site->batch, site->in[0].d[0],         site->in[0].d[1], o->width,
+			       gates,       gates > 1 ? gates + 1 : 1 };
 }
 
 /* --- what both have in common ----------------------------------------------------------------- */
@@ -282,16 +291,64 @@ static enum tw_status backward(const struct tw_op_site *site, size_t gates,
 	return st == TW_OK && !site->frozen ? weights_back(&s, k, run) : st;
 }
 
-/* a and u of all gates of one position in double, as both references need them. */
-static void refer_gates(const struct sizes *s, const double *x, const double *h,
-			const double *const *p, size_t row, double *a, double *u)
+/* One direction of one sample in double: the k-th position that it comes to has features x_at and
+ * gives h_at. */
+struct track {
+	struct sizes s;
+	const double *x, *const *p;
+	double *h;
+	size_t length, apart; /* apart: from h of a position to the next */
+	bool back;
+};
+
+static const double *x_at(const struct track *a, size_t k)
 {
-	*a = p[B_IH][row];
-	*u = p[B_HH][row];
+	return a->x + tw_way_place(a->back, k, a->length) * a->s.in;
+}
+
+static double *h_at(const struct track *a, size_t k)
+{
+	return a->h + tw_way_place(a->back, k, a->length) * a->apart;
+}
+
+/* a and u of one gate of the k-th position, as all references need them. */
+static void refer_gates(const struct track *on, size_t k, size_t row, double *a, double *u)
+{
+	const struct sizes *s = &on->s;
+	const double *x = x_at(on, k), *h = k ? h_at(on, k - 1) : NULL;
+
+	*a = on->p[B_IH][row];
+	*u = on->p[B_HH][row];
 	for (size_t i = 0; i < s->in; i++)
-		*a += x[i] * p[W_IH][row * s->in + i];
+		*a += x[i] * on->p[W_IH][row * s->in + i];
 	for (size_t i = 0; h && i < s->width; i++)
-		*u += h[i] * p[W_HH][row * s->width + i];
+		*u += h[i] * on->p[W_HH][row * s->width + i];
+}
+
+/* All samples in all directions; h_of gives value i of the k-th position. */
+static void refer(const struct tw_op_site *site, size_t gates, const double *const *in,
+		  const double *const *parameter, double *out,
+		  double (*h_of)(const struct track *on, size_t k, size_t i))
+{
+	const struct sizes s = sizes_of(site, gates);
+	const size_t ways = site->out.d[1] / s.width;
+
+	for (size_t line = 0; line < s.batch * ways; line++) {
+		const size_t b = line / ways, way = line % ways;
+		const struct track on = {
+			.s = s,
+			.x = in[0] + b * s.length * s.in,
+			.p = parameter + 4 * way,
+			.h = out + b * s.length * ways * s.width + way * s.width,
+			.length = tw_op_refer_length(site, in[1], b),
+			.apart = ways * s.width,
+			.back = way == 1,
+		};
+
+		for (size_t k = 0; k < s.length; k++)
+			for (size_t i = 0; i < s.width; i++)
+				h_at(&on, k)[i] = h_of(&on, k, i);
+	}
 }
 
 static double sigmoid(double x)
@@ -304,8 +361,55 @@ static const struct tw_op_sample samples[] = {
 	{ "17", { 2, { 7, 6 } } },
 	{ "width 1", { 2, { 1, 1 } } },
 	{ "32", { 2, { 5, 33 } }, 3 },
+	{ "3 both", { 2, { 4, 5 } } },
+	{ "width 5 direction both", { 2, { 6, 2 } }, .lengths = true },
 	{ NULL },
 };
+
+/* The table's functions of an op, from those that go along a sequence once. */
+#define WAYS(name)                                                                                 \
+	static enum tw_status name##_ways_form(const void *options, const struct tw_shape *in,     \
+					       struct tw_op_form *f, struct tw_error *why)         \
+	{                                                                                          \
+		return tw_ways_form(&name##_once, options, in, f, why);                            \
+	}                                                                                          \
+	static enum tw_status name##_ways_prepare(const struct tw_op_site *site,                   \
+						  struct tw_onednn *kit, void *kernel,             \
+						  struct tw_op_memory *need)                       \
+	{                                                                                          \
+		return tw_ways_prepare(&name##_once, site, kit, kernel, need);                     \
+	}                                                                                          \
+	static enum tw_status name##_ways_forward(const struct tw_op_site *site,                   \
+						  const void *kernel, const struct tw_op_run *run) \
+	{                                                                                          \
+		return tw_ways_forward(&name##_once, site, kernel, run);                           \
+	}                                                                                          \
+	static enum tw_status name##_ways_backward(                                                \
+		const struct tw_op_site *site, const void *kernel, const struct tw_op_run *run)    \
+	{                                                                                          \
+		return tw_ways_backward(&name##_once, site, kernel, run);                          \
+	}
+
+static void say_torch(const char *name, const void *options, const struct tw_shape *in,
+		      char text[TW_TORCH_ROOM])
+{
+	const struct recurrent_options *o = options;
+
+	snprintf(text, TW_TORCH_ROOM, "%s(%u, %u, batch_first=True%s)", name, in->d[1], o->width,
+		 tw_goes_both_ways(o) ? ", bidirectional=True" : "");
+}
+
+#define TORCH_CLASS(name)                                                                          \
+	"class " name "(nn." name "):\n"                                                           \
+	"    def forward(self, x):\n"                                                              \
+	"        return super().forward(x)[0]\n"
+#define TORCH_PADDED(name)                                                                         \
+	"class " name "(nn." name "):\n"                                                           \
+	"    def forward(self, x):\n"                                                              \
+	"        packed = nn.utils.rnn.pack_padded_sequence(\n"                                    \
+	"            x, Series.length.cpu(), batch_first=True, enforce_sorted=False)\n"            \
+	"        return nn.utils.rnn.pad_packed_sequence(\n"                                       \
+	"            super().forward(packed)[0], batch_first=True, total_length=x.shape[1])[0]\n"
 
 /* --- lstm ------------------------------------------------------------------------------------- */
 
@@ -387,72 +491,65 @@ static enum tw_status lstm_backward(const struct tw_op_site *site, const void *k
 	return backward(site, 4, kernel, run, lstm_behind);
 }
 
-/* The cell of position t, from the first one on. */
-static double refer_cell(const struct sizes *s, const double *x, const double *h,
-			 const double *const *p, size_t t, size_t k, double *open)
+/* The cell of the k-th position, from the first one on. */
+static double lstm_refer(const struct track *on, size_t k, size_t i)
 {
-	double cell = 0;
+	double cell = 0, open = 0;
 
-	for (size_t at = 0; at <= t; at++) {
+	for (size_t at = 0; at <= k; at++) {
 		double gate[4];
 
 		for (size_t g = 0; g < 4; g++) {
 			double a, u;
 
-			refer_gates(s, x + at * s->in, at ? h + (at - 1) * s->width : NULL, p,
-				    g * s->width + k, &a, &u);
+			refer_gates(on, at, g * on->s.width + i, &a, &u);
 			gate[g] = g == 2 ? tanh(a + u) : sigmoid(a + u);
 		}
 		cell = gate[1] * cell + gate[0] * gate[2];
-		*open = gate[3];
+		open = gate[3];
 	}
-	return cell;
+	return open * tanh(cell);
 }
 
 static void lstm_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
 			   const double *const *in, const double *const *parameter, double *out)
 {
-	const struct sizes s = sizes_of(site, 4);
-
-	for (size_t b = 0; b < s.batch; b++) {
-		const double *x = in[0] + b * s.length * s.in;
-		double *h = out + b * s.length * s.width, open = 0;
-
-		for (size_t t = 0; t < s.length; t++)
-			for (size_t k = 0; k < s.width; k++) {
-				const double c = refer_cell(&s, x, h, parameter, t, k, &open);
-
-				h[t * s.width + k] = open * tanh(c);
-			}
-	}
+	refer(site, 4, in, parameter, out, lstm_refer);
 }
 
 static void lstm_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
-	const struct recurrent_options *o = options;
-
-	snprintf(text, TW_TORCH_ROOM, "LSTM(%u, %u, batch_first=True)", in->d[1], o->width);
+	say_torch("LSTM", options, in, text);
 }
 
-static const struct tw_op lstm_op = {
-	.name = "lstm",
-	.help = "long short-term memory: each position from its features and what came before",
-	.traits = TW_OP_READS_IN | TW_OP_READS_OUT | TW_OP_BY_POSITION,
-	.ins = 1,
-	.options = rows,
-	.positional = 1,
-	.options_bytes = sizeof(struct recurrent_options),
-	.kernel_bytes = sizeof(struct recurrent_kernel),
-	.samples = samples,
+static const struct tw_op lstm_once = {
 	.form = lstm_form,
 	.prepare = lstm_prepare,
 	.forward = lstm_forward,
 	.backward = lstm_backward,
+};
+WAYS(lstm)
+
+#define TRAITS (TW_OP_READS_IN | TW_OP_READS_OUT | TW_OP_BY_POSITION | TW_OP_TAKES_LENGTHS)
+
+static const struct tw_op lstm_op = {
+	.name = "lstm",
+	.help = "long short-term memory: each position from its features and what came before",
+	.traits = TRAITS,
+	.ins = 1,
+	.options = rows,
+	.positional = 2,
+	.options_bytes = sizeof(struct recurrent_options),
+	.kernel_bytes = TW_WAYS_KERNEL + sizeof(struct recurrent_kernel),
+	.samples = samples,
+	.form = lstm_ways_form,
+	.prepare = lstm_ways_prepare,
+	.forward = lstm_ways_forward,
+	.backward = lstm_ways_backward,
 	.reference = lstm_reference,
 	.torch = lstm_torch,
-	.torch_class = "class LSTM(nn.LSTM):\n"
-		       "    def forward(self, x):\n"
-		       "        return super().forward(x)[0]\n",
+	.torch_class = TORCH_CLASS("LSTM"),
+	.torch_padded = TORCH_PADDED("LSTM"),
 };
 
 /* --- gru -------------------------------------------------------------------------------------- */
@@ -530,54 +627,157 @@ static enum tw_status gru_backward(const struct tw_op_site *site, const void *ke
 	return backward(site, 3, kernel, run, gru_behind);
 }
 
+static double gru_refer(const struct track *on, size_t k, size_t i)
+{
+	double a[3], u[3], z, n;
+
+	for (size_t g = 0; g < 3; g++)
+		refer_gates(on, k, g * on->s.width + i, &a[g], &u[g]);
+	z = sigmoid(a[1] + u[1]);
+	n = tanh(a[2] + sigmoid(a[0] + u[0]) * u[2]);
+	return (1 - z) * n + z * (k ? h_at(on, k - 1)[i] : 0);
+}
+
 static void gru_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
 			  const double *const *in, const double *const *parameter, double *out)
 {
-	const struct sizes s = sizes_of(site, 3);
-
-	for (size_t line = 0; line < s.batch * s.length; line++) {
-		const double *h = line % s.length ? out + (line - 1) * s.width : NULL;
-
-		for (size_t k = 0; k < s.width; k++) {
-			double a[3], u[3], z, n;
-
-			for (size_t g = 0; g < 3; g++)
-				refer_gates(&s, in[0] + line * s.in, h, parameter, g * s.width + k,
-					    &a[g], &u[g]);
-			z = sigmoid(a[1] + u[1]);
-			n = tanh(a[2] + sigmoid(a[0] + u[0]) * u[2]);
-			out[line * s.width + k] = (1 - z) * n + z * (h ? h[k] : 0);
-		}
-	}
+	refer(site, 3, in, parameter, out, gru_refer);
 }
 
 static void gru_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
 {
-	const struct recurrent_options *o = options;
-
-	snprintf(text, TW_TORCH_ROOM, "GRU(%u, %u, batch_first=True)", in->d[1], o->width);
+	say_torch("GRU", options, in, text);
 }
 
-static const struct tw_op gru_op = {
-	.name = "gru",
-	.help = "gated recurrent unit: each position from its features and what came before",
-	.traits = TW_OP_READS_IN | TW_OP_READS_OUT | TW_OP_BY_POSITION,
-	.ins = 1,
-	.options = rows,
-	.positional = 1,
-	.options_bytes = sizeof(struct recurrent_options),
-	.kernel_bytes = sizeof(struct recurrent_kernel),
-	.samples = samples,
+static const struct tw_op gru_once = {
 	.form = gru_form,
 	.prepare = gru_prepare,
 	.forward = gru_forward,
 	.backward = gru_backward,
+};
+WAYS(gru)
+
+static const struct tw_op gru_op = {
+	.name = "gru",
+	.help = "gated recurrent unit: each position from its features and what came before",
+	.traits = TRAITS,
+	.ins = 1,
+	.options = rows,
+	.positional = 2,
+	.options_bytes = sizeof(struct recurrent_options),
+	.kernel_bytes = TW_WAYS_KERNEL + sizeof(struct recurrent_kernel),
+	.samples = samples,
+	.form = gru_ways_form,
+	.prepare = gru_ways_prepare,
+	.forward = gru_ways_forward,
+	.backward = gru_ways_backward,
 	.reference = gru_reference,
 	.torch = gru_torch,
-	.torch_class = "class GRU(nn.GRU):\n"
-		       "    def forward(self, x):\n"
-		       "        return super().forward(x)[0]\n",
+	.torch_class = TORCH_CLASS("GRU"),
+	.torch_padded = TORCH_PADDED("GRU"),
 };
 
-static const struct tw_op *const ops[] = { &lstm_op, &gru_op, NULL };
+/* --- rnn -------------------------------------------------------------------------------------- */
+
+static enum tw_status rnn_form(const void *options, const struct tw_shape *in, struct tw_op_form *f,
+			       struct tw_error *why)
+{
+	return form(options, 1, in, f, why);
+}
+
+static enum tw_status rnn_prepare(const struct tw_op_site *site, struct tw_onednn *kit,
+				  void *kernel, struct tw_op_memory *need)
+{
+	return prepare(site, 1, kit, kernel, need);
+}
+
+TW_CLONED_STATIC(void, rnn_cell,
+		 (float *restrict kept, float *restrict h, const float *restrict u,
+		  const float *restrict b_ih, const float *restrict b_hh, size_t n),
+		 (kept, h, u, b_ih, b_hh, n))
+{
+	for (size_t k = 0; k < n; k++)
+		kept[k] = h[k] = approx_tanh(kept[k] + b_ih[k] + (u[k] + b_hh[k]));
+}
+
+static void rnn_ahead(const struct spot *s)
+{
+	rnn_cell(s->kept, s->h, s->u, s->b_ih, s->b_hh, s->width);
+}
+
+static enum tw_status rnn_forward(const struct tw_op_site *site, const void *kernel,
+				  const struct tw_op_run *run)
+{
+	return forward(site, 1, kernel, run, rnn_ahead);
+}
+
+TW_CLONED_STATIC(void, rnn_slope,
+		 (const float *restrict kept, float *restrict da, float *restrict du,
+		  const float *restrict dh, size_t n),
+		 (kept, da, du, dh, n))
+{
+	for (size_t k = 0; k < n; k++)
+		da[k] = du[k] = dh[k] * (1 - kept[k] * kept[k]);
+}
+
+static void rnn_behind(const struct back_spot *s)
+{
+	rnn_slope(s->kept, s->da, s->du, s->dh, s->width);
+}
+
+static enum tw_status rnn_backward(const struct tw_op_site *site, const void *kernel,
+				   const struct tw_op_run *run)
+{
+	return backward(site, 1, kernel, run, rnn_behind);
+}
+
+static double rnn_refer(const struct track *on, size_t k, size_t i)
+{
+	double a, u;
+
+	refer_gates(on, k, i, &a, &u);
+	return tanh(a + u);
+}
+
+static void rnn_reference(const struct tw_op_site *site, const struct tw_op_batch *batch,
+			  const double *const *in, const double *const *parameter, double *out)
+{
+	refer(site, 1, in, parameter, out, rnn_refer);
+}
+
+static void rnn_torch(const void *options, const struct tw_shape *in, char text[TW_TORCH_ROOM])
+{
+	say_torch("RNN", options, in, text);
+}
+
+static const struct tw_op rnn_once = {
+	.form = rnn_form,
+	.prepare = rnn_prepare,
+	.forward = rnn_forward,
+	.backward = rnn_backward,
+};
+WAYS(rnn)
+
+static const struct tw_op rnn_op = {
+	.name = "rnn",
+	.elsewhere = (const char *const[]){ "elman", "simple-rnn", "simplernn", NULL },
+	.help = "plain recurrence: tanh of a position's features and of what came before",
+	.traits = TRAITS,
+	.ins = 1,
+	.options = rows,
+	.positional = 2,
+	.options_bytes = sizeof(struct recurrent_options),
+	.kernel_bytes = TW_WAYS_KERNEL + sizeof(struct recurrent_kernel),
+	.samples = samples,
+	.form = rnn_ways_form,
+	.prepare = rnn_ways_prepare,
+	.forward = rnn_ways_forward,
+	.backward = rnn_ways_backward,
+	.reference = rnn_reference,
+	.torch = rnn_torch,
+	.torch_class = TORCH_CLASS("RNN"),
+	.torch_padded = TORCH_PADDED("RNN"),
+};
+
+static const struct tw_op *const ops[] = { &lstm_op, &gru_op, &rnn_op, NULL };
 const struct tw_op_family tw_op_family_recurrent = { ops };
