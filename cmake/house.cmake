@@ -96,7 +96,7 @@ if(TW_TESTS)
 		file(GLOB free RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src/*)
 		list(REMOVE_ITEM free src/node)
 		list(TRANSFORM free REPLACE "(.+)" "--free;\\1")
-		set(circles --max src/node/master=6 --max src/node/shard=4 --max src/node/worker=2 ${free}
+		set(circles --max src/node/master=6 --max src/node/shard=3 --max src/node/worker=2 ${free}
 			# a duty is in no circle, has one header, and only dispatchers name its table
 			--free src/node/duty --free src/node/reducer --data --doors src/node/duty
 			--only src/node/duty=src/node/master/master.c,src/node/shard/shard.c,src/node/worker/worker.c)

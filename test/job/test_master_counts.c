@@ -4,6 +4,7 @@
 #include "job/trial.h"
 #include "node/duty/checkpoint/checkpoint_state.h"
 #include "node/duty/eval/eval_state.h"
+#include "node/duty/round/round_state.h"
 #include "node/duty/watch/watch_state.h"
 #include "node/master/master.h"
 
@@ -57,10 +58,6 @@ static bool is_early(const struct member *e)
 {
 	return e->appetite == APPETITE_EARLY;
 }
-static bool is_back(const struct member *e)
-{
-	return e->stripe.state == STRIPE_BEHIND && e->appetite != APPETITE_NONE;
-}
 static bool is_barred(const struct member *e)
 {
 	return e->barred_boot != 0;
@@ -86,8 +83,8 @@ static void check_members(const struct master *m)
 		if (!e->live) { /* one who is gone wants nothing; a stripe that is complete stays */
 			assert_int_equal(e->appetite, APPETITE_NONE);
 			assert_int_equal(e->held.count, 0);
-			assert_true(e->stripe.state == STRIPE_NONE ||
-				    e->stripe.state == STRIPE_COMPLETE);
+			assert_true(!m->round || m->round->stripe[k].state == STRIPE_NONE ||
+				    m->round->stripe[k].state == STRIPE_COMPLETE);
 			continue;
 		}
 		if (g)
@@ -202,36 +199,49 @@ static void check_dealing(const struct master *m)
 	seen.early += d->early.members;
 }
 
+static bool is_planned(const struct master *m, uint32_t slot)
+{
+	const enum stripe_state state = m->round->stripe[slot].state;
+
+	return state == STRIPE_STAGING || state == STRIPE_COMPLETE || state == STRIPE_REFUSED;
+}
+
 static void check_round(const struct master *m)
 {
-	uint32_t stripes[STRIPE_STATES] = { 0 };
+	const struct round_master *r = m->round;
+	uint32_t stripes[STRIPE_STATES] = { 0 }, back = 0;
 
-	same_set(m, &m->rounds.back, is_back);
+	if (!r)
+		return;
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
-		const struct member *e = &m->member[k];
+		const struct stripe *x = &r->stripe[k];
+		const bool is_back =
+			x->state == STRIPE_BEHIND && m->member[k].appetite != APPETITE_NONE;
 		uint32_t have = 0;
 
-		stripes[e->stripe.state]++;
-		if (!tw_round_planned(e))
+		assert_int_equal(tw_slots_has(&r->back, k), is_back);
+		back += is_back;
+		stripes[x->state]++;
+		assert_true(tw_round_works_on(m, k) == (is_planned(m, k) ? x->count : 0));
+		if (!is_planned(m, k))
 			continue;
 		assert_true(m->rounds.open);
 		assert_true(tw_plan_crosses_epochs(m->plan) ||
-			    (e->stripe.from / m->plan->problem.samples + 1) *
-					    m->plan->problem.samples ==
-				    m->rounds.border ||
-			    (m->plan->dealing.subsets.count && e->stripe.from < m->rounds.border));
+			    (x->from / m->plan->problem.samples + 1) * m->plan->problem.samples ==
+				    r->border ||
+			    (m->plan->dealing.subsets.count && x->from < r->border));
 		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-			have += m->rounds.have[k * m->rounds.words + s / 64] >> s % 64 & 1;
-		assert_int_equal(e->stripe.have, have);
-		assert_true((have == m->plan->problem.shards) ==
-			    (e->stripe.state == STRIPE_COMPLETE));
+			have += r->have[k * r->words + s / 64] >> s % 64 & 1;
+		assert_int_equal(x->have, have);
+		assert_true((have == m->plan->problem.shards) == (x->state == STRIPE_COMPLETE));
 	}
-	assert_memory_equal(stripes, m->rounds.stripes, sizeof stripes);
+	assert_int_equal(r->back.members, back);
+	assert_memory_equal(stripes, r->stripes, sizeof stripes);
 	seen.staging += stripes[STRIPE_STAGING];
 	seen.complete += stripes[STRIPE_COMPLETE];
 	seen.refused += stripes[STRIPE_REFUSED];
 	seen.behind += stripes[STRIPE_BEHIND];
-	seen.back += m->rounds.back.members;
+	seen.back += back;
 }
 
 static void check_checkpoint(const struct master *m)
@@ -296,8 +306,8 @@ static void check_stuck(const struct master *m)
 		if (m->phase == PHASE_SCORE)
 			since = tw_eval_master_since(m, k);
 		else if (m->phase == PHASE_RUN &&
-			 (tw_master_rounds(m) ? !tw_round_planned(e) || e->stripe.have
-					      : !e->held.count))
+			 (m->round ? !is_planned(m, k) || m->round->stripe[k].have
+				   : !e->held.count))
 			continue;
 		else if (m->phase != PHASE_RUN && m->since > since)
 			since = m->since;

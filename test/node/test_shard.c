@@ -2,6 +2,7 @@
 /* test_shard.c - who is answered, and when, by a shard that keeps its minimum and its queue from
  * change to change, against loops over all workers; and what 100,000 workers take. */
 #include "base/refusing.h"
+#include "node/duty/round/round_books.h"
 #include "node/lone_shard.h"
 
 #include <setjmp.h>
@@ -328,7 +329,7 @@ static void a_round_is_its_set(void **state)
 			lone_say(&l, &m); /* sent twice, staged once */
 		}
 		assert_int_equal(heard.count, 0);
-		assert_int_equal(l.shard->round.staged_count, SLOTS);
+		assert_int_equal(l.shard->round->count, SLOTS);
 		m = lone_from_master(&l, TW_COMMIT);
 		m.tail = tw_block_new(&tw_heap_system, sizeof all);
 		for (uint32_t k = 0; k < SLOTS; k++)
@@ -341,7 +342,7 @@ static void a_round_is_its_set(void **state)
 		m.b.commit = (struct tw_body_commit){ .round = round, .count = in_set };
 		lone_say(&l, &m);
 		assert_int_equal(l.shard->slice.round, round + 1);
-		assert_int_equal(l.shard->round.staged_count, 0);
+		assert_int_equal(l.shard->round->count, 0);
 		assert_int_equal(dropped.count, left);
 		for (uint32_t k = 0; k < left; k++)
 			assert_int_equal(dropped.slot[k], late[k]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dealer.h - the seat of the one who deals: which samples a worker gets, and when.
  *
- * There is one holder per plan: the stream of leases (master_deal.c), rounds (master_rounds.c) or a
+ * There is one holder per plan: the stream of leases (master_deal.c), rounds (duty/round) or a
  * batch method (duty/batch).  It is chosen when the master opens; nobody asks the plan again.  What
  * is dealt, open and done is in the ledger, whoever deals.  NULL: nothing is to be done, or what
  * the comment says. */
@@ -27,8 +27,17 @@ struct tw_dealer {
 	void (*came_back)(struct master *m, uint64_t from, uint64_t to);
 	/* The lease of this member that began at this position is done, and closed. */
 	void (*done)(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from);
-	/* This member goes; what it holds is given back after this. */
-	void (*left)(struct master *m, uint32_t slot);
+	/* This member asks for work, or does not any more (its appetite has changed). */
+	void (*appetite)(struct master *m, uint32_t slot);
+	/* It asked for work when it had heard of this lease: is one on its way that it has by now?
+	 * Then it asks again after that. */
+	bool (*crossed)(const struct master *m, uint32_t slot, uint32_t lease);
+	/* This member goes; its leases are given back after this. */
+	void (*left)(struct master *m, struct tw_context *ctx, uint32_t slot);
+	/* A new generation begins: whatever this slot has, beside leases, is dealt again. */
+	void (*undo)(struct master *m, struct tw_context *ctx, uint32_t slot);
+	/* Its connection was made anew: say again, beside leases, what it may not have heard. */
+	void (*resend)(struct master *m, struct tw_context *ctx, uint32_t slot);
 	/* What a lease says of its steps (struct tw_body_lease: period). */
 	uint32_t (*period)(struct master *m, uint32_t slot);
 	/* Updates of the run so far, as people count them.  NULL: the shards count them. */
@@ -41,7 +50,19 @@ struct tw_dealer {
 	bool (*excuses)(const struct master *m, uint32_t slot);
 	/* Can anybody be waited for now?  NULL: always. */
 	bool (*may_wait)(const struct master *m);
-	const char *work; /* a member's, in words.  NULL: its lease */
+	/* The samples that a member works on; 0: on nothing.  NULL: those of its first lease. */
+	uint64_t (*works_on)(const struct master *m, uint32_t slot);
+	/* Of what it works on, in how many shards is its contribution?  UINT32_MAX: in all, or it
+	 * works on nothing.  NULL: nobody knows. */
+	uint32_t (*reached)(const struct master *m, uint32_t slot);
+	/* Does it still compute what is over for all others?  NULL: nobody does. */
+	bool (*is_behind)(const struct master *m, uint32_t slot);
+	/* Is anything dealt of the round after this one?  NULL: it is not. */
+	bool (*is_ahead)(const struct master *m);
+	/* A number that changes when something is done.  NULL: what is done is a lease. */
+	uint64_t (*progress)(const struct master *m);
+	/* What a member is waited for, in words; NULL, here and there: its lease, or its score. */
+	const char *(*work)(const struct master *m, uint32_t slot);
 	/* What this shard is waited for while the run trains.  NULL: nothing. */
 	const char *(*owes)(const struct master *m, uint32_t shard);
 	bool renumbers; /* a lease that is sent again gets a new number: the old one is void */

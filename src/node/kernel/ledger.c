@@ -62,16 +62,6 @@ double tw_master_updates(const struct master *m, double updates, double contribu
 
 /* --- who asks -------------------------------------------------------------------------------- */
 
-void tw_round_put(struct master *m, uint32_t slot, enum stripe_state to)
-{
-	struct member *e = &m->member[slot];
-
-	m->rounds.stripes[e->stripe.state]--;
-	m->rounds.stripes[to]++;
-	e->stripe.state = to;
-	tw_slots_put(&m->rounds.back, slot, to == STRIPE_BEHIND && e->appetite != APPETITE_NONE);
-}
-
 void tw_deal_appetite(struct master *m, uint32_t slot, enum appetite to)
 {
 	struct dealing *d = &m->dealing;
@@ -83,7 +73,8 @@ void tw_deal_appetite(struct master *m, uint32_t slot, enum appetite to)
 	if (of[to])
 		tw_slots_put(of[to], slot, true);
 	e->appetite = to;
-	tw_round_put(m, slot, e->stripe.state);
+	if (m->dealer->appetite)
+		m->dealer->appetite(m, slot);
 }
 
 void tw_deal_asks(struct master *m, uint32_t slot)
@@ -201,17 +192,15 @@ void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint6
 		tw_send(ctx, msg);
 }
 
-void tw_deal_send_ahead(struct master *m, struct tw_context *ctx, uint32_t slot)
+void tw_deal_send_next(struct master *m, struct tw_context *ctx, uint32_t slot,
+		       struct tw_range range, uint32_t before)
 {
-	const struct member *e = &m->member[slot];
-	const struct tw_range range = { e->ahead.from, e->ahead.count, (uint32_t)e->ahead.lease };
 	struct tw_msg *msg = lease_of(m, ctx, slot, range);
 
 	if (!msg)
 		return;
 	msg->b.lease.round++;
-	if (tw_round_planned(e) && e->stripe.incarnation == e->incarnation)
-		msg->b.lease.before = (uint32_t)e->stripe.lease;
+	msg->b.lease.before = before;
 	tw_send(ctx, msg);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ledger.h - which positions are dealt, open and done, who asks for more, and whether any are left.
  *
- * Whoever deals (dealer.h) keeps its books here.  The members' parts are struct holding, enum
- * appetite and struct stripe; what is the run's is struct dealing. */
+ * Whoever deals (dealer.h) keeps its books here.  The members' parts are struct holding and
+ * enum appetite; what is the run's is struct dealing. */
 #ifndef TW_NODE_KERNEL_LEDGER_H
 #define TW_NODE_KERNEL_LEDGER_H
 
@@ -32,18 +32,6 @@ static inline bool tw_deal_was_told(const struct member *e)
 {
 	return e->appetite == APPETITE_DRY || e->appetite == APPETITE_EARLY;
 }
-/* Its stripe is in this state from now on. */
-void tw_round_put(struct master *m, uint32_t slot, enum stripe_state to);
-/* Does it have a stripe in the round that is open? */
-static inline bool tw_round_planned(const struct member *e)
-{
-	return e->stripe.state != STRIPE_NONE && e->stripe.state != STRIPE_BEHIND;
-}
-/* It was too late for its round and has not come home. */
-static inline bool tw_round_is_late(const struct member *e)
-{
-	return e->stripe.state == STRIPE_BEHIND && e->appetite == APPETITE_NONE;
-}
 
 /* --- positions and leases --------------------------------------------------------------------- */
 
@@ -60,8 +48,9 @@ void tw_deal_close(struct master *m, uint32_t slot, uint64_t from);
 /* LEASE to this member; an empty one says that there is nothing. */
 void tw_deal_send(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t id,
 		  uint64_t from, uint64_t to);
-/* The member's stripe of the next round. */
-void tw_deal_send_ahead(struct master *m, struct tw_context *ctx, uint32_t slot);
+/* The same for the round after this one: it follows the lease `before` (0: none). */
+void tw_deal_send_next(struct master *m, struct tw_context *ctx, uint32_t slot,
+		       struct tw_range range, uint32_t before);
 /* The world hears what was dealt, and how far the run is. */
 void tw_deal_note(struct tw_context *ctx, uint32_t slot, uint64_t from, uint64_t to);
 void tw_deal_note_progress(struct master *m, struct tw_context *ctx);

@@ -193,3 +193,8 @@ bool tw_master_is_barred(const struct master *m, uint32_t node, uint32_t boot)
 			return true;
 	return false;
 }
+
+uint32_t tw_replicas_new_attempt(struct master *m, const struct tw_context *ctx)
+{
+	return ctx->boot << 20 | (++m->replicas.attempt & ((1u << 20) - 1));
+}

@@ -45,6 +45,13 @@ bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot);
 /* The slot of the member on this node; UINT32_MAX: none. */
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
 
+/* A number for a formation or a copy that is greater than all before, across masters, too. */
+uint32_t tw_replicas_new_attempt(struct master *m, const struct tw_context *ctx);
+/* Is the replica of every live member ready? */
+static inline bool tw_replicas_ready(const struct master *m)
+{
+	return !tw_master_has_replicas(m) || m->replicas.ready == tw_master_live(m);
+}
 /* The replica of this member has what the run goes on from. */
 void tw_replica_is_ready(struct master *m, uint32_t slot);
 /* The first replica that is ready, from this slot on; TW_NO_SLOT: none. */

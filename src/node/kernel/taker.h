@@ -2,7 +2,7 @@
 /* taker.h - the seat of the one who takes a contribution at a shard.
  *
  * There is one holder per plan, chosen when the shard opens: contributions go into a bucket
- * (shard_push.c), wait for their round (shard_round.c) or for the master's verdict
+ * (shard_push.c), wait for their round (duty/round) or for the master's verdict
  * (shard_verdicts.c), are added up with those of other replicas (duty/reduce), or spread to them
  * (duty/mix); a portion of an evaluation is added up (duty/batch). */
 #ifndef TW_NODE_KERNEL_TAKER_H

@@ -6,10 +6,11 @@
 #include "base/fetch.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = { &tw_eval_master,       &tw_figures_master,
-						&tw_batch_master,      &tw_finish_master,
-						&tw_checkpoint_master, &tw_online_master,
-						&tw_watch_master,      NULL };
+static const struct tw_duty *const duties[] = {
+	&tw_eval_master,   &tw_figures_master, &tw_batch_master,
+	&tw_round_master,  &tw_finish_master,  &tw_checkpoint_master,
+	&tw_online_master, &tw_watch_master,   NULL
+};
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
@@ -25,18 +26,16 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->heap = heap;
 	m->dealer = tw_duties_seat(&m->duties);
 	if (!m->dealer)
-		m->dealer = tw_master_rounds(m) ? &tw_dealer_round : &tw_dealer_stream;
+		m->dealer = &tw_dealer_stream;
 	m->restart.resume = a->resume;
 	m->restart.history = HISTORY_UNKNOWN;
 	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
-	tw_spans_init(&m->commit.spans, heap);
 	m->member = tw_heap_zeros(heap, p->crew.workers * sizeof *m->member);
 	m->shard = tw_heap_zeros(heap, p->problem.shards * sizeof *m->shard);
 	m->server = tw_heap_zeros(heap, p->crew.servers * sizeof *m->server);
-	m->commit.set = tw_heap_zeros(heap, p->crew.workers * sizeof *m->commit.set);
-	all = m->member && m->shard && m->server && m->commit.set &&
+	all = m->member && m->shard && m->server &&
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
-	      tw_deal_init(m) == TW_OK && tw_round_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
+	      tw_deal_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
 	      tw_replicas_init(m) == TW_OK && tw_cells_init(m) == TW_OK &&
 	      tw_duties_open(&m->duties) == TW_OK && tw_verdicts_init(m) == TW_OK;
 	m->places[SHARD_HOMELESS] = p->problem.shards;
@@ -70,12 +69,10 @@ static void master_free(struct tw_actor *a)
 	tw_cells_release(m);
 	tw_master_members_release(&m->members, m->heap);
 	tw_deal_release(m);
-	tw_round_release(m);
 	tw_verdicts_release(m);
 	tw_replicas_release(m);
-	tw_spans_release(&m->commit.spans);
 	tw_quantile_release(&m->speeds);
-	void *const plain[] = { m->member, m->shard, m->server, m->commit.set };
+	void *const plain[] = { m->member, m->shard, m->server };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
 	m->heap->put(m->heap, m);
@@ -162,6 +159,17 @@ static void master_soon(const struct tw_actor *a, const struct tw_msg *m)
 		tw_fetch(&s->member[slot], sizeof(struct member));
 }
 
+/* It asked before it had heard of what it has by now: it will ask again.  One that holds a replica
+ * has not heard of the end of a round, or generation, before. */
+static bool crossed(const struct master *m, const struct tw_msg *idle)
+{
+	const uint32_t slot = idle->h.from, lease = idle->b.idle.lease;
+
+	if (tw_master_has_replicas(m))
+		return lease != (uint32_t)m->member[slot].held.next;
+	return m->dealer->crossed && m->dealer->crossed(m, slot, lease);
+}
+
 static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	switch (msg->h.type) {
@@ -186,19 +194,18 @@ static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *
 			tw_master_let_go(m, ctx, msg);
 		break;
 	case TW_IDLE:
-		if (!tw_round_crossed(m, msg))
+		if (!crossed(m, msg))
 			tw_deal_asks(m, msg->h.from);
 		break;
 	case TW_DONE:
 		tw_deal_done(m, ctx, msg);
 		break;
 	case TW_HAVE:
-		if (msg->h.flags & TW_FLAG_HELD)
-			tw_duties_message(&m->duties, ctx, msg);
-		else if (tw_plan_judges(m->plan))
+		if (!(msg->h.flags & TW_FLAG_HELD) && tw_plan_judges(m->plan))
 			tw_verdicts_have(m, ctx, msg);
-		else
-			tw_round_have(m, ctx, msg);
+		else if (!(msg->h.flags & TW_FLAG_HELD) && tw_plan_is_loose(m->plan))
+			tw_calm_have(m, ctx, msg);
+		tw_duties_message(&m->duties, ctx, msg);
 		break;
 	case TW_STATE:
 		tw_master_shard_state(m, ctx, msg);

@@ -11,6 +11,7 @@
 #include "node/duty/figures/figures.h"
 #include "node/duty/finish/finish.h"
 #include "node/duty/online/online.h"
+#include "node/duty/round/round.h"
 #include "node/duty/watch/watch.h"
 #include "node/kernel/ledger.h"
 #include "node/kernel/master_post.h"
@@ -160,8 +161,6 @@ void tw_orphans_restore(struct master *m, const struct tw_array *a);
 /* master_leases.c */
 /* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */
 void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle);
-/* The member's stripe of the next round is taken back; TW_NO_MEMORY: the run cannot go on. */
-enum tw_status tw_deal_withdraw(struct master *m, uint32_t slot);
 /* Everything this worker holds goes back and is dealt again; it asks for nothing. */
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot);
 void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
@@ -175,34 +174,6 @@ bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
 		   const struct tw_range *list, size_t count);
 /* A new generation: nobody holds anything; what was held is dealt again. */
 void tw_deal_forget(struct master *m, struct tw_context *ctx);
-
-/* master_commit.c */
-void tw_round_commit_to(struct master *m, struct tw_context *ctx, uint32_t shard);
-
-/* master_rounds.c */
-extern const struct tw_dealer tw_dealer_round;
-enum tw_status tw_round_init(struct master *m);
-void tw_round_release(struct master *m);
-/* Has its contribution reached some shard, and not all?  Where it has cells: that of the one that
- * holds up the others, and shards of its stage. */
-bool tw_round_is_under_way(const struct master *m, uint32_t slot);
-/* It asked before it had heard of the stripe that it has by now: it will ask again after that.  One
- * that holds a replica has not heard of that round's end before. */
-static inline bool tw_round_crossed(const struct master *m, const struct tw_msg *idle)
-{
-	const struct member *e = &m->member[idle->h.from];
-
-	if (tw_master_has_replicas(m))
-		return idle->b.idle.lease != (uint32_t)e->held.next;
-	return tw_round_planned(e) && e->stripe.incarnation == e->incarnation &&
-	       idle->b.idle.lease < (uint32_t)e->stripe.lease;
-}
-/* Workers that are behind and have not come home. */
-static inline uint32_t tw_round_late(const struct master *m)
-{
-	return m->rounds.stripes[STRIPE_BEHIND] - m->rounds.back.members;
-}
-void tw_round_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 
 /* master_verdicts.c: where the master judges contributions for all shards (tw_plan_judges);
  * elsewhere these do nothing */
@@ -229,17 +200,10 @@ void tw_verdicts_give(struct master *m, struct tw_context *ctx);
 /* master_replicas.c: where each worker holds a replica of all shards; elsewhere these do nothing */
 enum tw_status tw_replicas_init(struct master *m);
 void tw_replicas_release(struct master *m);
-/* Is the replica of every live member ready? */
-static inline bool tw_replicas_ready(const struct master *m)
-{
-	return !tw_master_has_replicas(m) || m->replicas.ready == tw_master_live(m);
-}
 /* The node that speaks for all: that of a live member, the one with a replica first; 0: none. */
 uint32_t tw_replicas_speaker(const struct master *m);
 /* The first replica that is ready, if possible one that has the view of the best evaluation. */
 uint32_t tw_replicas_next_speaker(const struct master *m);
-/* A number for a formation or a copy that is greater than all before. */
-uint32_t tw_replicas_new_attempt(struct master *m, const struct tw_context *ctx);
 /* All replicas but the speaker's are to be copied from it. */
 void tw_replicas_copy_all(struct master *m);
 /* Ask for the replicas that are not there.  True: all are ready. */
@@ -250,14 +214,6 @@ void tw_replicas_bring_again(struct master *m);
 bool tw_replicas_asked(const struct master *m);
 /* A shard of a replica was taken. */
 void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* Who adds up the round that is open; tells everybody where that has changed. */
-void tw_replicas_form(struct master *m, struct tw_context *ctx);
-/* The sum is complete on one shard, or a contribution was refused there. */
-void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* Is the sum of the round complete on all? */
-bool tw_replicas_complete(const struct master *m);
-/* Contributions that are in the sum are complete. */
-void tw_replicas_settle(struct master *m, struct tw_context *ctx);
 /* A member is not live any more; its leases and its stripe are not given back yet. */
 void tw_replica_lost(struct master *m, struct tw_context *ctx, uint32_t slot);
 /* Its shard does not have the round that this generation begins with. */

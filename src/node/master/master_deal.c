@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* master_deal.c - a stream of leases: who gets which samples next. What members hold is in
- * master_leases.c, rounds are in master_rounds.c.
+ * master_leases.c, rounds are in duty/round.
  *
  *  (1) `taken` holds every position that is dealt, done, dropped or refused; what is not in it is
  *      dealt next, lowest first, so an epoch's order is followed but for what comes back.

@@ -129,17 +129,6 @@ void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg 
 	tw_deal_note_progress(m, ctx);
 }
 
-enum tw_status tw_deal_withdraw(struct master *m, uint32_t slot)
-{
-	const struct stripe_ahead a = m->member[slot].ahead;
-
-	if (!a.count)
-		return TW_OK;
-	m->member[slot].ahead.count = 0;
-	m->count.redealt += a.count;
-	return tw_deal_give_back(m, a.from, a.from + a.count);
-}
-
 void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	struct member *e = &m->member[slot];
@@ -149,7 +138,7 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 
 	tw_spans_init(&back, m->heap);
 	if (m->dealer->left)
-		m->dealer->left(m, slot);
+		m->dealer->left(m, ctx, slot);
 	for (uint32_t k = 0; k < e->held.count && st == TW_OK; k++) {
 		st = tw_spans_add(&back, e->held.lease[k].from, e->held.lease[k].to, NULL);
 		m->dealing.open_samples -= e->held.lease[k].to - e->held.lease[k].from;
@@ -163,17 +152,6 @@ void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot)
 	tw_spans_release(&back);
 	tw_deal_appetite(m, slot, APPETITE_NONE);
 	e->idle = false;
-	if (e->stripe.state == STRIPE_REFUSED) {
-		m->count.refused++;
-	} else if (e->stripe.state == STRIPE_STAGING) {
-		m->count.redealt += e->stripe.count;
-		if (st == TW_OK)
-			st = tw_deal_give_back(m, e->stripe.from, e->stripe.from + e->stripe.count);
-	}
-	if (e->stripe.state != STRIPE_COMPLETE) /* that one counts, although its worker is gone */
-		tw_round_put(m, slot, STRIPE_NONE);
-	if (st == TW_OK)
-		st = tw_deal_withdraw(m, slot);
 	if (st != TW_OK)
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for samples of a lost worker");
 }
@@ -200,16 +178,11 @@ void tw_deal_forget(struct master *m, struct tw_context *ctx)
 			st = tw_deal_give_back(m, e->held.lease[i].from, e->held.lease[i].to);
 			tw_online_master_spoilt(m, ctx, e->held.lease[i].from, e->held.lease[i].to);
 		}
-		if (tw_round_planned(e) && st == TW_OK) {
-			m->count.redealt += e->stripe.count;
-			st = tw_deal_give_back(m, e->stripe.from, e->stripe.from + e->stripe.count);
-		}
-		if (st == TW_OK)
-			st = tw_deal_withdraw(m, k);
+		if (m->dealer->undo)
+			m->dealer->undo(m, ctx, k);
 		e->held.count = 0;
 		e->idle = false;
 		tw_verdicts_active(m, k);
-		tw_round_put(m, k, STRIPE_NONE);
 		tw_deal_appetite(m, k, e->live ? APPETITE_HUNGRY : APPETITE_NONE);
 	}
 	m->dealing.open_leases = m->dealing.open_samples = 0;
@@ -228,11 +201,8 @@ void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot)
 	for (uint32_t k = 0; k < e->held.count; k++)
 		tw_deal_send(m, ctx, slot, e->held.lease[k].id, e->held.lease[k].from,
 			     e->held.lease[k].to);
-	if (tw_round_planned(e) && e->stripe.incarnation == e->incarnation)
-		tw_deal_send(m, ctx, slot, e->stripe.lease, e->stripe.from,
-			     e->stripe.from + e->stripe.count);
-	if (e->ahead.count)
-		tw_deal_send_ahead(m, ctx, slot);
+	if (m->dealer->resend)
+		m->dealer->resend(m, ctx, slot);
 	if (tw_deal_was_told(e))
 		tw_deal_send(m, ctx, slot, 0, 0, 0);
 }

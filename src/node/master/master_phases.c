@@ -77,6 +77,10 @@ static void run(struct master *m, struct tw_context *ctx)
 		return;
 	}
 	deal(m, ctx);
+	/* between two rounds, who has joined gets a copy, and the next round waits for it */
+	if (m->phase == PHASE_RUN && !tw_replicas_ready(m) && tw_phase_at_border(m) &&
+	    tw_replicas_bring(m, ctx))
+		deal(m, ctx);
 	if (m->phase != PHASE_RUN)
 		return;
 	if (wishes == TW_WISH_CHECKPOINT && !m->plan->checkpoint.drain) { /* nobody pauses */
@@ -109,7 +113,7 @@ static void checkpoint(struct master *m, struct tw_context *ctx)
 {
 	/* what late workers still push would be in the way of a run that goes on, and not of one
 	 * that resumes */
-	if (!tw_round_late(m) && !unheard_answers(m))
+	if (!tw_round_master_is_late(m) && !unheard_answers(m))
 		tw_checkpoint_master_begin(m, ctx);
 }
 

@@ -6,13 +6,7 @@
  *      lost.  If the last one goes, the cluster goes back to its checkpoint.
  *  (2) who joins gets a copy from the speaker, between two rounds; the next round waits for it.
  *      At the very start there is nothing to copy: everybody makes the initial parameters.
- *  (3) a round is added up by a formation: all who are ready, by slot, with or without a
- *      contribution.  Everybody hears of a new one (FORM) when a round begins with another one, and
- *      when somebody goes.  A round is committed when the sum of the formation is complete on all
- *      shards of all its members.
- *  (4) if somebody goes and all others have the sum, its contribution counts; else a new formation
- *      begins without it, and its samples are dealt again.
- *  (5) attempts number formations and copies in one order, across masters, too. */
+ *      Who adds up a round is in duty/round. */
 #include "node/master/master.h"
 
 #include <string.h>
@@ -26,17 +20,13 @@ enum tw_status tw_replicas_init(struct master *m)
 		return TW_OK;
 	r->words = (m->plan->problem.shards + 63) / 64;
 	r->bits = tw_heap_zeros(m->heap, slots * REPLICA_WORDS * r->words * sizeof *r->bits);
-	r->form = tw_heap_zeros(m->heap, slots * sizeof *r->form);
-	return r->bits && r->form ? TW_OK : TW_NO_MEMORY;
+	return r->bits ? TW_OK : TW_NO_MEMORY;
 }
 
 void tw_replicas_release(struct master *m)
 {
 	m->heap->put(m->heap, m->replicas.bits);
-	m->heap->put(m->heap, m->replicas.form);
 }
-
-/* --- words of shards ------------------------------------------------------------------------ */
 
 /* --- words to shards ------------------------------------------------------------------------ */
 
@@ -72,12 +62,6 @@ uint32_t tw_replicas_speaker(const struct master *m)
 	if (slot == TW_NO_SLOT)
 		slot = tw_slots_next(&m->members.live, 0);
 	return slot == TW_NO_SLOT ? 0 : m->member[slot].node;
-}
-
-/* (5) */
-uint32_t tw_replicas_new_attempt(struct master *m, const struct tw_context *ctx)
-{
-	return ctx->boot << 20 | (++m->replicas.attempt & ((1u << 20) - 1));
 }
 
 /* (2): nothing was trained yet. */
@@ -193,194 +177,7 @@ void tw_replica_hosted(struct master *m, struct tw_context *ctx, const struct tw
 	tw_eval_master_pin_again(m, ctx, slot);
 }
 
-/* --- formations ------------------------------------------------------------------------------- */
-
-static void send_form(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard)
-{
-	const struct replicas *r = &m->replicas;
-	struct tw_msg *msg = tw_replica_to_shard(m, ctx, slot, shard, TW_FORM);
-	void *tail = msg ? tw_msg_tail(ctx, msg, r->count * sizeof *r->form) : NULL;
-
-	if (!tail)
-		return;
-	msg->b.form = (struct tw_body_form){ m->rounds.number, r->forming, TW_FORM_ROUND };
-	memcpy(tail, r->form, r->count * sizeof *r->form);
-	tw_send(ctx, msg);
-}
-
-/* (3) The formation that the round should have; true: it is the one that was told last. */
-static bool muster(struct master *m)
-{
-	struct replicas *r = &m->replicas;
-	uint32_t count = 0;
-	bool same = true;
-
-	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1)) {
-		const struct member *e = &m->member[k];
-		const struct tw_member one = { k, e->incarnation,
-					       e->stripe.state == STRIPE_STAGING ? TW_LIVE
-										 : TW_LEFT,
-					       e->node };
-
-		same = same && count < r->count && !memcmp(&r->form[count], &one, sizeof one);
-		r->form[count++] = one;
-	}
-	same = same && count == r->count;
-	r->count = count;
-	return same;
-}
-
-void tw_replicas_form(struct master *m, struct tw_context *ctx)
-{
-	struct replicas *r = &m->replicas;
-
-	if (!tw_master_has_replicas(m) || r->formed || r->settled)
-		return;
-	tw_replicas_ask_anew(m, REPLICA_HAS);
-	r->formed = true;
-	r->since = tw_now(ctx);
-	r->steps = 0;
-	r->loss = 0;
-	if (muster(m) && r->told == m->restart.generation)
-		return;
-	r->told = m->restart.generation;
-	r->forming = tw_replicas_new_attempt(m, ctx);
-	for (uint32_t k = 0; k < r->count; k++)
-		for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-			send_form(m, ctx, r->form[k].slot, s);
-}
-
-bool tw_replicas_complete(const struct master *m)
-{
-	const struct replicas *r = &m->replicas;
-
-	return r->settled || (r->formed && r->full[REPLICA_HAS] == r->count);
-}
-
-/* Replicas are silent: what happens to all of them is told once. */
-static void note_sum(struct master *m, struct tw_context *ctx, const struct tw_member *one,
-		     uint32_t shard)
-{
-	const struct stripe *stripe = &m->member[one->slot].stripe;
-
-	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_APPLY,
-					.shard = shard,
-					.life = m->shard[shard].incarnation,
-					.slot = one->slot,
-					.incarnation = one->incarnation,
-					.seq = m->rounds.number + 1,
-					.version = m->rounds.number,
-					.round = m->rounds.number,
-					.from = stripe->from,
-					.count = stripe->count });
-}
-
-static void note_commit(struct master *m, struct tw_context *ctx, uint32_t shard)
-{
-	const struct replicas *r = &m->replicas;
-	struct tw_note note = { .kind = TW_NOTE_COMMIT,
-				.shard = shard,
-				.round = m->rounds.number,
-				.version = m->rounds.number + 1 };
-
-	for (uint32_t k = 0; k < r->count; k++)
-		if (r->form[k].state == TW_LIVE) {
-			note_sum(m, ctx, &r->form[k], shard);
-			note.commit.contributions++;
-		}
-	if (note.commit.contributions)
-		tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_UPDATE,
-						.shard = shard,
-						.version = note.version,
-						.update.rate = r->rate });
-	tw_note(ctx, &note);
-}
-
-void tw_replicas_settle(struct master *m, struct tw_context *ctx)
-{
-	struct replicas *r = &m->replicas;
-
-	if (!tw_master_has_replicas(m))
-		return;
-	for (uint32_t s = 0; ctx->noting && s < m->plan->problem.shards; s++)
-		note_commit(m, ctx, s);
-	for (uint32_t k = 0; k < r->count; k++) {
-		const struct tw_member *one = &r->form[k];
-		const struct stripe *stripe = &m->member[one->slot].stripe;
-
-		if (one->state == TW_LIVE && stripe->state == STRIPE_STAGING &&
-		    stripe->incarnation == one->incarnation)
-			tw_round_put(m, one->slot, STRIPE_COMPLETE);
-	}
-	m->count.steps += r->steps;
-	m->count.loss_sum += r->loss;
-	r->formed = r->settled = false;
-}
-
-void tw_replica_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
-{
-	const struct tw_body_have *h = &msg->b.have;
-	struct replicas *r = &m->replicas;
-	const uint32_t s = msg->h.shard;
-	struct member *e;
-
-	if (tw_plan_is_loose(m->plan))
-		tw_calm_have(m, ctx, msg);
-	if (h->slot >= m->plan->crew.workers || h->round != m->rounds.number || !m->rounds.open)
-		return;
-	e = &m->member[h->slot];
-	if (!e->live || e->incarnation != h->incarnation || e->node != msg->from.node)
-		return;
-	if (msg->h.flags & TW_FLAG_REFUSED) {
-		if (e->stripe.state != STRIPE_STAGING)
-			return;
-		tw_round_put(m, h->slot, STRIPE_REFUSED);
-		r->formed = false; /* it takes part without a contribution */
-		return;
-	}
-	if (!r->formed || h->attempt != r->forming ||
-	    !tw_replica_says(m, msg->from.node, s, REPLICA_HAS))
-		return;
-	if (!tw_plan_is_loose(m->plan)) {
-		r->steps = h->steps;
-		r->loss = h->loss;
-	} else if (e->replica.heard[REPLICA_HAS] == 1 && e->stripe.state == STRIPE_STAGING) {
-		r->steps += h->steps; /* each tells of its own contribution */
-		r->loss += h->loss;
-	}
-	r->rate = h->rate;
-	if (tw_replica_said_all(m, h->slot, REPLICA_HAS))
-		tw_deal_finished(m, ctx, e, e->stripe.count);
-}
-
 /* --- who goes --------------------------------------------------------------------------------- */
-
-static bool in_formation(const struct master *m, uint32_t slot)
-{
-	for (uint32_t k = 0; k < m->replicas.count; k++)
-		if (m->replicas.form[k].slot == slot)
-			return true;
-	return false;
-}
-
-/* (4) */
-static void leave_formation(struct master *m, uint32_t slot)
-{
-	struct replicas *r = &m->replicas;
-	const uint32_t others = r->full[REPLICA_HAS] - tw_replica_said_all(m, slot, REPLICA_HAS);
-
-	if (!m->rounds.open || !r->formed || !in_formation(m, slot))
-		return;
-	r->formed = false;
-	/* where replicas mix, its contribution was in its own one only */
-	if (r->count < 2 || others + 1 < r->count || tw_plan_is_loose(m->plan))
-		return;
-	r->settled = true;
-	for (uint32_t k = 0; k < r->count; k++)
-		if (r->form[k].state == TW_LIVE &&
-		    m->member[r->form[k].slot].stripe.state == STRIPE_STAGING)
-			tw_round_put(m, r->form[k].slot, STRIPE_COMPLETE);
-}
 
 /* (1) */
 static void speak_from(struct master *m, struct tw_context *ctx, uint32_t node)
@@ -413,7 +210,7 @@ void tw_replica_lost(struct master *m, struct tw_context *ctx, uint32_t slot)
 
 	if (!tw_master_has_replicas(m))
 		return;
-	leave_formation(m, slot);
+	tw_round_master_lost(m, slot);
 	m->replicas.ready -= r->state == REPLICA_READY;
 	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
 		tw_replica_ask_anew(m, slot, w);
@@ -466,8 +263,8 @@ void tw_replica_resync(struct master *m, struct tw_context *ctx, uint32_t slot)
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		if (m->member[slot].node == m->shard[s].node || r->state == REPLICA_READY)
 			tw_master_resync_shard(m, ctx, s);
-		if (r->state == REPLICA_READY && m->replicas.formed && in_formation(m, slot))
-			send_form(m, ctx, slot, s);
+		if (r->state == REPLICA_READY)
+			tw_round_master_form_to(m, ctx, slot, s);
 	}
 	tw_calm_resync(m, ctx, slot);
 }

@@ -21,7 +21,7 @@ void tw_master_resync_shard(struct master *m, struct tw_context *ctx, uint32_t s
 		return;
 	tw_verdicts_to(m, ctx, s);
 	tw_master_full_view(m, ctx, s);
-	tw_round_commit_to(m, ctx, s);
+	tw_round_master_commit_to(m, ctx, s);
 	if (m->phase == PHASE_AGREE &&
 	    (!m->shard[s].agreed || !tw_replicas_all(m, REPLICA_AGREED)) &&
 	    !tw_master_ask(m, ctx, s, 0))

@@ -52,33 +52,12 @@ static void roll_back(struct master *m, struct tw_context *ctx)
 		m->shard[s].host = NULL;
 	}
 	tw_deal_forget(m, ctx);
-	m->commit.sent = false;
 	if (m->cuts.last)
 		tw_say(ctx, TW_WARNING, "the cluster is restored from checkpoint %llu",
 		       (unsigned long long)m->cuts.last);
 	else
 		tw_say(ctx, TW_WARNING,
 		       "there is no checkpoint yet: the cluster restarts from the initial weights");
-}
-
-/* A COMMIT may have reached some shards only: those that have it say what was in it.  One that
- * reached nobody is known to us, if we sent it. */
-static void complete_round(struct master *m, struct tw_context *ctx)
-{
-	const struct shard_info *ahead = &m->shard[0];
-
-	for (uint32_t s = 1; s < m->plan->problem.shards; s++)
-		if (m->shard[s].round > ahead->round)
-			ahead = &m->shard[s];
-	if (!(m->commit.sent && m->commit.round == ahead->round) && ahead->round) {
-		memcpy(m->commit.set, ahead->set, ahead->set_count * sizeof *m->commit.set);
-		m->commit.count = ahead->set_count;
-		m->commit.round = ahead->round - 1;
-		m->commit.sent = true;
-	}
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		tw_round_commit_to(m, ctx, s);
-	m->rounds.number = m->commit.sent ? m->commit.round + 1 : 0;
 }
 
 /* Shards and workers that outlived a master may come from several of its generations. */
@@ -112,7 +91,7 @@ static void agree(struct master *m, struct tw_context *ctx)
 	m->restart.asks++;
 	if (tw_master_rounds(m) && tw_master_adopted_any(m)) {
 		if (!tw_master_has_replicas(m)) /* else it is complete */
-			complete_round(m, ctx);
+			tw_round_master_complete(m, ctx);
 		tw_deal_forget(m, ctx);
 		tw_master_new_generation(m, ctx);
 	} else if (m->restart.history != HISTORY_KNOWN) {

@@ -73,32 +73,6 @@ enum appetite {
 	APPETITE_EARLY,  /* the same, but because it is not its turn: see dealing.warm_until */
 };
 
-/* Its stripe of the round.  tw_round_put alone changes the state. */
-enum stripe_state {
-	STRIPE_NONE,
-	STRIPE_STAGING,  /* not on every shard yet */
-	STRIPE_COMPLETE, /* on every shard: it counts, even if its worker goes */
-	STRIPE_REFUSED,  /* some shard found it not finite */
-	STRIPE_BEHIND,   /* too late for its round; its worker still computes it.  It is live */
-	STRIPE_STATES
-};
-
-struct stripe {
-	enum stripe_state state;
-	uint32_t have;              /* shards that have it */
-	uint32_t incarnation, node; /* who computes it */
-	uint32_t count, steps;
-	uint64_t from, lease; /* lease: its id */
-	double loss;
-};
-
-/* plan.traffic.delay: its stripe of the round after this one, which it has already; count 0: none.
- */
-struct stripe_ahead {
-	uint64_t from, lease;
-	uint32_t count;
-};
-
 /* A member's replica of all shards (plan.topology): see master_replicas.c. */
 enum replica_state {
 	REPLICA_NONE,
@@ -161,8 +135,6 @@ struct member {
 	uint64_t own;            /* samples of its own, see master_subsets.c */
 	struct speed speed;      /* where plan.traffic.adaptive asks for it */
 	int64_t asked;           /* when it was last given work, or finished some */
-	struct stripe stripe;
-	struct stripe_ahead ahead;
 	struct awaiting awaiting;
 	struct replica replica;
 	uint32_t barred_node,
@@ -325,43 +297,23 @@ struct dealing {
 	bool again, turns;
 };
 
-/* The round, of a gate that has them.  See master_rounds.c.
- *
- *  (1) stripes[x] is the number of members whose stripe is in state x.
- *  (2) `back` has the slots that are behind and hungry: late workers that came home.
- *  (3) stripes are planned only while a round is open. */
+/* The round that is open, of a gate that has them (duty/round); of a batch method, the evaluation.
+ * `number` of them were opened before. */
 struct rounds {
 	uint64_t number;
 	bool open;
-	uint32_t stripes[STRIPE_STATES];
-	struct tw_slots back;
-	uint64_t border; /* end of the epoch that its stripes lie in, or of the steps one by one */
-	uint64_t begins; /* its first position, which says how long its stripes are */
-	uint64_t *have;  /* bits by slot and shard: who has which stripe */
-	uint32_t words;  /* of 64 shards, per slot */
 };
 
-/* All replicas, where the plan has them, and those who add up a round.
+/* All replicas, where the plan has them.
  *
  *  (1) `ready` is the number of live members whose replica is READY; the replica of one who is not
  *      live is NONE.
- *  (2) full[w] is the number of live members all of whose shards have said w.
- *  (3) `form` is the formation as it was told last, of this generation; `formed`: it is that of the
- *      round which is open, and nobody in it has gone. */
+ *  (2) full[w] is the number of live members all of whose shards have said w. */
 struct replicas {
 	uint32_t ready, full[REPLICA_WORDS];
 	uint64_t *bits;   /* by slot, word and shard: who has said what */
 	uint32_t words;   /* of 64 shards */
-	uint32_t attempt; /* numbers given by this master */
-	uint32_t forming; /* number of the formation */
-	uint64_t told;    /* generation that it was told in; 0: it is to be told again */
-	struct tw_member *form;
-	uint32_t count;
-	bool formed;
-	bool settled;   /* all survivors have the sum: it counts, although somebody has gone */
-	uint32_t steps; /* of the sum */
-	double loss, rate;
-	int64_t since; /* when the formation was told, or the round began with the one before */
+	uint32_t attempt; /* numbers of formations and copies given by this master */
 };
 
 /* What replicas have that outlived a master.  See master_takeover.c. */
@@ -386,18 +338,6 @@ struct calm {
 	bool torn;        /* somebody has gone since the generation began */
 	uint32_t views;   /* number of the formation that takes the mean of views ... */
 	uint32_t viewers; /* ... and its members */
-};
-
-/* The set that was committed last, in case a shard has not heard of it. roll_back in
- * master_shards.c forgets it. */
-struct commit {
-	bool sent; /* there is one */
-	uint64_t round;
-	uint32_t count;
-	struct tw_member *set;
-	uint32_t attempt;      /* replicas: whose sum it is ... */
-	uint64_t steps;        /* ... its steps, where they mix, ... */
-	struct tw_spans spans; /* ... and its positions */
 };
 
 /* Contributions that the master judges for all shards.  See master_verdicts.c.  tw_verdicts_reset
@@ -473,13 +413,13 @@ struct master {
 	struct replicas replicas;
 	struct takeover takeover;
 	struct calm calm;
-	struct commit commit;
 	struct verdicts verdicts;
 	struct cuts cuts;
 	struct checkpoint_master *checkpoint; /* duty/checkpoint */
 	struct eval_master *eval;             /* duty/eval */
 	struct figures_master *figures;       /* duty/figures */
 	struct batch_master *batch;           /* duty/batch; NULL: no batch method drives the run */
+	struct round_master *round;           /* duty/round; NULL: there are no rounds */
 	struct finish_master *finish;         /* duty/finish */
 	struct online_master *online;         /* duty/online; NULL: the run is not online */
 	struct tw_duties duties;

@@ -31,7 +31,7 @@
  *      for each time that it was answered.
  *
  * The list is the whole shard's.  Here messages are told apart; each goes to the file that sees to
- * it: shard_push.c, shard_round.c, shard_verdicts.c, shard_answer.c, shard_members.c, shard_host.c,
+ * it: shard_push.c, shard_verdicts.c, shard_answer.c, shard_members.c, shard_host.c,
  * or to the duty that hears it.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
@@ -42,13 +42,18 @@
 #include "node/duty/eval/eval.h"
 #include "node/duty/mix/mix.h"
 #include "node/duty/reduce/reduce.h"
+#include "node/duty/round/round.h"
 #include "node/well_formed.h"
 
 /* --- the actor ---------------------------------------------------------------------------- */
 
-static const struct tw_duty *const duties[] = { &tw_eval_shard,       &tw_batch_shard,
-						&tw_checkpoint_shard, &tw_reduce_shard,
-						&tw_mix_shard,        NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_shard,
+						&tw_batch_shard,
+						&tw_checkpoint_shard,
+						&tw_reduce_shard,
+						&tw_round_shard,
+						&tw_mix_shard,
+						NULL };
 
 /* Another replica confirms after so many contributions, at the latest, before it says more: 32, and
  * as many once more after a connection was made anew. */
@@ -65,9 +70,7 @@ static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
 	s->plan = a->plan;
 	s->taker = tw_duties_seat(&s->duties);
 	if (!s->taker)
-		s->taker = tw_shard_rounds(s)        ? &tw_taker_round
-			   : tw_plan_judges(s->plan) ? &tw_taker_verdict
-						     : &tw_taker_bucket;
+		s->taker = tw_plan_judges(s->plan) ? &tw_taker_verdict : &tw_taker_bucket;
 	s->heap = heap;
 	s->index = a->index;
 	tw_early_init(&s->early, a->plan->crew.servers + a->plan->crew.workers + 1, EARLY_EACH);
@@ -280,7 +283,7 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 	if (!s->hosted)
 		return;
 	tw_shard_state(s, ctx, 0, 0);
-	tw_shard_tell_again(s, ctx);
+	tw_verdict_tell_again(s, ctx);
 	tw_duties_home(&s->duties, ctx, s->index);
 }
 

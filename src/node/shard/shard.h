@@ -11,7 +11,7 @@
  *	clocks     how far workers are                   shard_clocks.h
  *	queue      requests that wait                    shard_queue.c
  *	readers    who computes on which version         shard_readers.c
- *	round      what is staged, what was committed    shard_round.c, shard_verdicts.c
+ *	committed  what was committed last               duty/round, shard_verdicts.c
  *	bucket     contributions on their way            shard_bucket.c
  *	gives      copies that wait for a COMMIT         shard_host.c
  *	duties     protocols with a folder of their own  kernel/duty.h
@@ -64,9 +64,8 @@ enum shard_worker_state {
 	SHARD_WORKER_MEMBER,  /* a view has named it */
 };
 
-/* One worker as this shard knows it.  `staged` is there exactly while round.staged lists the slot,
- * and may be of an earlier incarnation: what was promised is kept.  So may `waiting`, until a view
- * says that this life is over.  `sent` and `last` are there only while the worker is here. */
+/* One worker as this shard knows it.  `waiting` may be of an earlier incarnation, until a view says
+ * that this life is over.  `sent` and `last` are there only while the worker is here. */
 struct shard_worker {
 	struct tw_addr addr;
 	uint32_t incarnation, node; /* node: only this one speaks for it */
@@ -82,9 +81,7 @@ struct shard_worker {
 	struct shard_worker_strikes strikes;
 	struct shard_worker_request request;
 	struct shard_worker_sent *sent; /* newest first; members.memory of them, or NULL */
-	struct contribution *staged;    /* for the round; NULL none */
 	struct contribution *waiting;   /* for the master's verdict, in order; NULL none */
-	struct contribution *refused;   /* rounds: the last that was refused for its numbers */
 	struct contribution *last;      /* its last gradient (B-FASGD's skipped pushes) */
 };
 
@@ -142,12 +139,11 @@ struct shard_readers {
 	uint64_t counted;         /* contributions that counted when a worker was last answered */
 };
 
-/* What a round has; the number of rounds committed is the slice's. */
-struct shard_round {
-	uint32_t *staged, staged_count; /* slots whose worker has something staged, each once */
-	struct tw_block *last_set; /* tail of the last COMMIT: struct tw_member, tw_judged ... */
-	uint32_t last_count;       /* ... so many */
-	uint64_t verdicts;         /* sets of them carried out in this generation */
+/* What was committed last; the number of rounds committed is the slice's. */
+struct shard_committed {
+	struct tw_block *set; /* tail of the last COMMIT: struct tw_member, tw_judged ... */
+	uint32_t count;       /* ... so many */
+	uint64_t verdicts;    /* sets of them carried out in this generation */
 };
 
 /* What a gate keeps added up of one worker, or of all. */
@@ -185,11 +181,12 @@ struct shard {
 	struct shard_clocks clocks;
 	struct shard_queue queue;
 	struct shard_readers readers;
-	struct shard_round round;
+	struct shard_committed committed;
 	struct shard_bucket bucket;
 	struct shard_gives gives;
 	const struct tw_taker *taker; /* kernel/taker.h */
 	struct eval_shard *eval;      /* duty/eval */
+	struct round_shard *round;    /* duty/round; NULL: there are no rounds */
 	struct reduce_shard *reduce;  /* duty/reduce; NULL: no replicas add up rounds */
 	struct mix_shard *mix;        /* duty/mix; NULL: replicas do not differ */
 	struct tw_duties duties;
@@ -289,7 +286,7 @@ struct tw_msg *tw_shard_to_worker(const struct shard *s, struct tw_context *ctx,
 /* --- shard_push.c --------------------------------------------------------------------------- */
 
 /* Takers of contributions: see kernel/taker.h. */
-extern const struct tw_taker tw_taker_bucket, tw_taker_round, tw_taker_verdict;
+extern const struct tw_taker tw_taker_bucket, tw_taker_verdict;
 /* Their `push`, and what they have in common. */
 void tw_shard_push_contribution(struct shard *s, struct tw_context *ctx, uint32_t slot,
 				const struct tw_msg *m);
@@ -319,8 +316,6 @@ void tw_shard_push_strike(struct shard *s, struct tw_context *ctx, uint32_t slot
 /* Kept for pushes that are skipped, where some may be. */
 void tw_shard_push_keep(struct shard *s, struct tw_context *ctx, const struct contribution *c,
 			uint32_t flags);
-/* What is staged for this worker is not finite: it is refused, though it was taken. */
-void tw_shard_refuse_staged(struct shard *s, struct tw_context *ctx, uint32_t slot);
 /* What a push or a SPREAD brings, checked whole, into a contribution that is empty. */
 enum tw_status tw_shard_unpack(struct shard *s, const struct tw_msg *m, struct contribution *c);
 /* `len` bytes of a slice, as codec.up writes them and the buffers after them, into slice.all
@@ -378,35 +373,6 @@ enum tw_status tw_bucket_init(struct shard *s);
 /* Apply what is collected as one update. */
 void tw_bucket_flush(struct shard *s, struct tw_context *ctx);
 void tw_bucket_release(struct shard *s);
-
-/* --- shard_round.c -------------------------------------------------------------------------- */
-
-/* Keep a contribution for its round, and tell the master; takes it over.  TW_BAD_BYTES: it is not
- * finite, and stays the caller's.  TW_REFUSED: it was not finite, and was refused. */
-enum tw_status tw_shard_stage(struct shard *s, struct tw_context *ctx, struct contribution *c);
-/* What is staged for a worker is the caller's again; NULL: nothing is. */
-struct contribution *tw_shard_take_back(struct shard *s, uint32_t slot);
-/* Tell the master of a contribution that is staged, or (TW_FLAG_REFUSED) will not come. */
-void tw_shard_have(struct shard *s, struct tw_context *ctx, const struct contribution *c,
-		   uint32_t flags);
-/* The master may have lost what it was told. */
-void tw_shard_tell_again(struct shard *s, struct tw_context *ctx);
-/* A new generation: nothing is staged. */
-void tw_shard_unstage_all(struct shard *s);
-/* What a taker does whose contributions wait for their round: see kernel/taker.h. */
-bool tw_round_is_late_push(struct shard *s, struct tw_context *ctx, uint32_t slot,
-			   const struct tw_msg *m);
-enum tw_status tw_round_take(struct shard *s, struct tw_context *ctx, struct contribution *c,
-			     const struct tw_msg *m);
-void tw_round_reject(struct shard *s, struct tw_context *ctx, uint32_t slot,
-		     const struct tw_msg *m);
-/* Is it finite?  TW_BAD_BYTES: no.  It is looked at once. */
-enum tw_status tw_shard_check_staged(const struct shard *s, struct contribution *c);
-/* What the worker has staged, which is closed now; NULL: nothing. */
-struct contribution *tw_shard_unstaged(struct shard *s, uint32_t slot, bool applied);
-/* The round is applied, with this number of contributions: the next one begins. */
-void tw_shard_round_over(struct shard *s, struct tw_context *ctx, uint32_t count);
-void tw_shard_forget_rounds(struct shard *s);
 
 /* --- shard_verdicts.c ----------------------------------------------------------------------- */
 

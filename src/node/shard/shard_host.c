@@ -31,9 +31,6 @@ static enum tw_status furnish(struct shard *s)
 		st = tw_shard_readers_init(s);
 	if (st == TW_OK)
 		st = tw_bucket_init(s);
-	if (st == TW_OK && tw_shard_rounds(s) &&
-	    !(s->round.staged = tw_heap_zeros(s->heap, (all ? all : 1) * sizeof(uint32_t))))
-		st = TW_NO_MEMORY;
 	return st == TW_OK ? tw_duties_open(&s->duties) : st;
 }
 
@@ -42,7 +39,8 @@ void tw_shard_let_go(struct shard *s)
 	tw_duties_close(&s->duties);
 	tw_early_forget(&s->early, s->heap);
 	tw_verdict_forget_all(s);
-	tw_shard_forget_rounds(s);
+	tw_block_drop(s->committed.set);
+	s->committed = (struct shard_committed){ .set = NULL };
 	tw_shard_workers_release(s);
 	tw_bucket_release(s);
 	tw_clocks_release(&s->clocks, s->heap);
@@ -284,21 +282,22 @@ static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, 
 	if (!m)
 		return;
 	m->h.flags = flags;
-	m->b.state = (struct tw_body_state){ .version = s->slice.version,
-					     .round = tw_plan_judges(s->plan) ? s->round.verdicts
-									      : s->slice.round,
-					     .contributions = s->slice.history.contributions,
-					     .asked = asked,
-					     .spans = (uint32_t)a,
-					     .twice = (uint32_t)t,
-					     .members = s->round.last_count };
-	tail = tw_msg_tail(ctx, m, (a + t + s->round.last_count) * sizeof *tail);
+	m->b.state =
+		(struct tw_body_state){ .version = s->slice.version,
+					.round = tw_plan_judges(s->plan) ? s->committed.verdicts
+									 : s->slice.round,
+					.contributions = s->slice.history.contributions,
+					.asked = asked,
+					.spans = (uint32_t)a,
+					.twice = (uint32_t)t,
+					.members = s->committed.count };
+	tail = tw_msg_tail(ctx, m, (a + t + s->committed.count) * sizeof *tail);
 	if (!tail)
 		return;
 	tw_spans_write(hand, tail);
 	tw_spans_write(twice, tail + a);
-	if (s->round.last_count)
-		memcpy(tail + a + t, s->round.last_set->data, s->round.last_count * sizeof *tail);
+	if (s->committed.count)
+		memcpy(tail + a + t, s->committed.set->data, s->committed.count * sizeof *tail);
 	m->payload = tw_block_new(ctx->heap, sizeof s->slice.tally);
 	if (!m->payload) {
 		ctx->world->msg_free(ctx, m);

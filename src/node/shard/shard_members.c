@@ -3,10 +3,9 @@
  *
  * Of the rules of a shard (the list is in shard.c) this file sees to
  *
- *  (5) a worker that leaves, leaves what it staged; a new generation throws it away.  What waits
- *      for a verdict goes with its worker.
- *  (6) a new generation forgets what was parked, staged and sent under the old one, and starts the
- *      clocks anew.
+ *  (5) what waits for a verdict goes with its worker.
+ *  (6) a new generation forgets what was parked and sent under the old one, and starts the clocks
+ *      anew.
  *  (8) every change of a clock, or of who is active, goes through shard_clocks.h.
  *  (9) a worker that no view has named yet is believed only until a full view says otherwise; views
  *      of one worker that are older than it may just be slower than its own words.
@@ -83,7 +82,6 @@ void tw_shard_workers_release(struct shard *s)
 		tw_shard_forget_all_sent(s, g);
 		s->heap->put(s->heap, g->sent);
 		tw_bucket_give_back(s, g->last);
-		tw_bucket_give_back(s, g->refused);
 	}
 	s->heap->put(s->heap, s->members.worker);
 	s->heap->put(s->heap, s->members.debt);
@@ -125,7 +123,7 @@ static void other_gone(struct shard *s, const struct tw_member *m)
 
 /* Somebody else has this slot now.  How far the one before was is kept: if one of the two was only
  * claimed, the other may come back, and what it pushed must not be taken twice. */
-static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
+static void become(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
 {
 	struct shard_worker *g = tw_shard_worker(s, slot);
 	const struct shard_worker_mark before = { g->incarnation, g->unapplied, g->late,
@@ -148,8 +146,7 @@ static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 	set_state(s, g, SHARD_WORKER_ABSENT);
 	tw_shard_worker_strike(s, g, 0);
 	g->strikes.link = 0;
-	tw_bucket_give_back(s, g->refused);
-	g->refused = NULL;
+	tw_duties_lost(&s->duties, ctx, slot);
 	tw_clocks_forget(&s->clocks, slot);
 }
 
@@ -188,7 +185,7 @@ static bool claimable(const struct shard *s, uint32_t incarnation)
 static void claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation,
 		  uint32_t node)
 {
-	become(s, slot, incarnation);
+	become(s, ctx, slot, incarnation);
 	tw_shard_worker(s, slot)->node = node;
 	make_live(s, ctx, slot, SHARD_WORKER_CLAIMED);
 	see(s, slot); /* its clock comes with its word */
@@ -234,7 +231,7 @@ static void disclaim(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 
 	s->slice.tally.fenced++;
 	turn_away(ctx, g->addr, g->incarnation);
-	become(s, slot, incarnation);
+	become(s, ctx, slot, incarnation);
 }
 
 static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m, bool full)
@@ -248,7 +245,7 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 	if (m->incarnation < g->incarnation)
 		disclaim(s, ctx, m->slot, m->incarnation);
 	else if (m->incarnation > g->incarnation)
-		become(s, m->slot, m->incarnation);
+		become(s, ctx, m->slot, m->incarnation);
 	g->node = m->node;
 	tw_verdict_forget(s, m->slot, m->state == TW_LEFT ? 0 : m->incarnation);
 	if (m->state == TW_LIVE) {
@@ -274,7 +271,6 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 static void new_generation(struct shard *s, struct tw_context *ctx, uint64_t generation)
 {
 	s->fence.generation = generation;
-	tw_shard_unstage_all(s);
 	tw_verdict_forget_all(s);
 	tw_duties_begin(&s->duties, ctx);
 	s->gives.count = 0;
@@ -286,8 +282,7 @@ static void new_generation(struct shard *s, struct tw_context *ctx, uint64_t gen
 		tw_shard_reads_no_more(s, k);
 		tw_shard_forget_all_sent(s, g);
 		tw_bucket_give_back(s, g->last);
-		tw_bucket_give_back(s, g->refused);
-		g->last = g->refused = NULL;
+		g->last = NULL;
 		g->strikes.link = 0;
 	}
 	s->members.at_zero = true;

@@ -60,7 +60,7 @@ static void tell(struct shard *s, struct tw_context *ctx, const struct contribut
 		return;
 	m->h.seq = c->seq;
 	m->h.flags = c->fault == FAULT_NUMBERS ? TW_FLAG_REFUSED : 0;
-	m->b.have = (struct tw_body_have){ .round = s->round.verdicts,
+	m->b.have = (struct tw_body_have){ .round = s->committed.verdicts,
 					   .slot = tw_shard_slot(s, c->slot),
 					   .incarnation = c->incarnation,
 					   .samples = c->push.account.samples,
@@ -130,10 +130,10 @@ void tw_verdict_forget_all(struct shard *s)
 		tw_verdict_forget(s, k, 0);
 	if (!tw_plan_judges(s->plan))
 		return;
-	tw_block_drop(s->round.last_set);
-	s->round.last_set = NULL;
-	s->round.last_count = 0;
-	s->round.verdicts = 0;
+	tw_block_drop(s->committed.set);
+	s->committed.set = NULL;
+	s->committed.count = 0;
+	s->committed.verdicts = 0;
 }
 
 static struct contribution *unlink_at(struct contribution **at)
@@ -170,7 +170,7 @@ static void confirm(struct shard *s, struct tw_context *ctx)
 
 	if (!m)
 		return;
-	m->b.have = (struct tw_body_have){ .round = s->round.verdicts, .slot = UINT32_MAX };
+	m->b.have = (struct tw_body_have){ .round = s->committed.verdicts, .slot = UINT32_MAX };
 	tw_send(ctx, m);
 }
 
@@ -179,7 +179,7 @@ static void carry_out(struct shard *s, struct tw_context *ctx, const struct tw_m
 	const struct tw_judged *set = m->tail ? (const void *)m->tail->data : NULL;
 	const uint32_t count = m->b.commit.count;
 
-	if (m->b.commit.round < s->round.verdicts) { /* (2) */
+	if (m->b.commit.round < s->committed.verdicts) { /* (2) */
 		confirm(s, ctx);
 		return;
 	}
@@ -193,10 +193,10 @@ static void carry_out(struct shard *s, struct tw_context *ctx, const struct tw_m
 		else if (flush && s->bucket.count)
 			tw_bucket_flush(s, ctx);
 	}
-	s->round.verdicts = m->b.commit.round + 1;
-	tw_block_drop(s->round.last_set);
-	s->round.last_set = tw_block_keep(m->tail);
-	s->round.last_count = count;
+	s->committed.verdicts = m->b.commit.round + 1;
+	tw_block_drop(s->committed.set);
+	s->committed.set = tw_block_keep(m->tail);
+	s->committed.count = count;
 	confirm(s, ctx);
 }
 

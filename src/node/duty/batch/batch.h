@@ -17,7 +17,5 @@ extern const struct tw_duty tw_batch_master, tw_batch_shard, tw_batch_worker;
 
 /* What it has done, and how many updates these are. */
 void tw_batch_master_totals(const struct master *m, struct tw_totals *t);
-/* A number that changes when it has done something. */
-uint64_t tw_batch_master_progress(const struct master *m);
 
 #endif

@@ -317,13 +317,6 @@ void tw_batch_master_totals(const struct master *m, struct tw_totals *t)
 	t->updates = (double)t->optimised.iterations;
 }
 
-uint64_t tw_batch_master_progress(const struct master *m)
-{
-	const struct batch_master *o = m->batch;
-
-	return o ? o->number + o->left + o->portions.done : 0;
-}
-
 /* --- the seat ------------------------------------------------------------------------------- */
 
 static bool border(const struct master *m)
@@ -364,6 +357,20 @@ static const char *owes(const struct master *m, uint32_t shard)
 	return o->state == BATCH_COMMANDS && !o->answered[shard] ? "its part of the vectors" : NULL;
 }
 
+static uint64_t progress(const struct master *m)
+{
+	const struct batch_master *o = m->batch;
+
+	return o->number + o->left + o->portions.done;
+}
+
+static const char *work(const struct master *m, uint32_t slot)
+{
+	(void)m;
+	(void)slot;
+	return "its portion";
+}
+
 static const struct tw_dealer dealer = {
 	.name = "batch",
 	.deal = deal,
@@ -375,7 +382,8 @@ static const struct tw_dealer dealer = {
 	.updates = updates,
 	.labels = true,
 	.waits = waits,
-	.work = "its portion",
+	.progress = progress,
+	.work = work,
 	.owes = owes,
 	.renumbers = true,
 	.forgets = true,

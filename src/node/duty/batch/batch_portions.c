@@ -206,11 +206,12 @@ void tw_batch_portions_done(struct master *m, struct tw_context *ctx, uint32_t s
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for a portion");
 }
 
-void tw_batch_portions_left(struct master *m, uint32_t slot)
+void tw_batch_portions_left(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	struct portions *p = &m->batch->portions;
 	struct holding *h = &m->member[slot].held;
 
+	(void)ctx;
 	for (uint32_t i = h->count; i-- > 0;) {
 		const uint64_t from = h->lease[i].from;
 		const uint32_t k = portion_at(m, from);

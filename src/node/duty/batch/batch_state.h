@@ -51,6 +51,6 @@ void tw_batch_portions_serve(struct master *m, struct tw_context *ctx);
 /* A worker reports the lease that begins at this position done. */
 void tw_batch_portions_done(struct master *m, struct tw_context *ctx, uint32_t slot, uint64_t from);
 /* A worker goes: what somebody else computes as well is not given back. */
-void tw_batch_portions_left(struct master *m, uint32_t slot);
+void tw_batch_portions_left(struct master *m, struct tw_context *ctx, uint32_t slot);
 
 #endif

@@ -79,11 +79,7 @@ bool tw_eval_master_holds(const struct master *m)
 
 bool tw_eval_due_is_last_round(const struct master *m)
 {
-	bool ahead = m->rounds.open;
+	const bool ahead = m->rounds.open || (m->dealer->is_ahead && m->dealer->is_ahead(m));
 
-	if (!tw_deal_exhausted(m))
-		return false;
-	for (uint32_t k = 0; m->plan->traffic.delay && k < m->plan->crew.workers && !ahead; k++)
-		ahead = m->member[k].ahead.count;
-	return !ahead || tw_wishes(m, TW_WISH_GOAL);
+	return tw_deal_exhausted(m) && (!ahead || tw_wishes(m, TW_WISH_GOAL));
 }

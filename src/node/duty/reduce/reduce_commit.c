@@ -145,10 +145,10 @@ void tw_reduce_commit(struct shard *s, struct tw_context *ctx, const struct tw_m
 	}
 	note_owed(s);
 	if (f->contributes) /* else it is dropped as late, with what else is staged */
-		tw_bucket_give_back(s, tw_shard_unstaged(s, slot, true));
+		tw_bucket_give_back(s, tw_round_unstaged(s, slot, true));
 	tw_bucket_flush(s, ctx);
 	tw_reducer_empty(r);
-	tw_shard_round_over(s, ctx, count);
+	tw_round_over(s, ctx, count);
 	if (mixes)
 		tw_mix_round_over(s, ctx);
 	tw_reducer_next(r, ctx);

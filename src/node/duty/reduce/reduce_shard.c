@@ -40,7 +40,7 @@ static enum tw_status staged(struct shard *s, struct tw_context *ctx, struct con
 	enum tw_status st;
 
 	if ((!tw_reducer_checks(r) || tw_reduce_own(s) != c || s->slice.all != s->slice.n) &&
-	    tw_shard_check_staged(s, c) != TW_OK)
+	    tw_round_check_staged(s, c) != TW_OK)
 		return TW_BAD_BYTES;
 	st = tw_reducer_input_came(r, ctx);
 	if (st == TW_OK && tw_shard_is_loose(s))

@@ -3,6 +3,7 @@
 #ifndef TW_NODE_DUTY_REDUCE_REDUCE_STATE_H
 #define TW_NODE_DUTY_REDUCE_REDUCE_STATE_H
 
+#include "node/duty/round/round.h"
 #include "node/shard/shard_sum.h"
 
 struct reduce_shard {

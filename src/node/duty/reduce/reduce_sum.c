@@ -24,7 +24,7 @@ const struct contribution *tw_reduce_own(const struct shard *s)
 
 	if (!f->peers)
 		return NULL;
-	c = tw_shard_worker(s, me->slot)->staged;
+	c = tw_round_staged(s, me->slot);
 	return c && c->push.round == s->slice.round && c->incarnation == me->incarnation ? c : NULL;
 }
 
@@ -106,7 +106,7 @@ static void refused(void *who, struct tw_context *ctx)
 {
 	const struct reducer_formation *f = formation(who);
 
-	tw_shard_refuse_staged(who, ctx, f->member[f->rank].slot);
+	tw_round_refuse_staged(who, ctx, f->member[f->rank].slot);
 }
 
 void tw_reduce_tell(const struct shard *s, struct tw_context *ctx)

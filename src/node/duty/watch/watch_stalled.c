@@ -27,11 +27,12 @@ void tw_watch_stalled_close(struct master *m)
 	m->heap->put(m->heap, m->watch->stalled.applied);
 }
 
-static bool is_about_now(const struct master *m)
+/* Is what was asked last about this formation of the round that is open? */
+static bool is_about(const struct master *m, uint32_t attempt)
 {
 	const struct stalled *s = &m->watch->stalled;
 
-	return s->asked && s->attempt == m->replicas.forming && s->round == m->rounds.number;
+	return s->asked && s->attempt == attempt && s->round == m->rounds.number;
 }
 
 static bool ask_shard(struct master *m, struct tw_context *ctx, struct tw_msg *msg)
@@ -224,19 +225,23 @@ int64_t tw_watch_stalled_patience(const struct master *m, int64_t since)
 
 void tw_watch_check_stalled(struct master *m, struct tw_context *ctx)
 {
-	int64_t patience = tw_watch_patience(m, TW_NO_SLOT);
-	const struct replicas *r = &m->replicas;
+	int64_t patience = tw_watch_patience(m, TW_NO_SLOT), formed, since;
 	const int64_t now = tw_now(ctx);
-	const int64_t since = r->since > m->watch->awake_since ? r->since : m->watch->awake_since;
+	uint32_t attempt;
+	bool about;
 
-	if (!tw_master_has_replicas(m) || m->phase != PHASE_RUN || !m->rounds.open || !r->formed ||
-	    now - since < m->plan->crew.stuck / 2)
+	if (m->phase != PHASE_RUN || !tw_master_has_replicas(m) ||
+	    !tw_round_master_forms(m, &attempt, &formed))
 		return;
-	if (patience == INT64_MAX && is_about_now(m))
-		patience = tw_watch_stalled_patience(m, r->since);
-	if (is_about_now(m) && now - since >= patience && remove_culprit(m, ctx, now - since))
+	about = is_about(m, attempt);
+	since = formed > m->watch->awake_since ? formed : m->watch->awake_since;
+	if (now - since < m->plan->crew.stuck / 2)
 		return;
-	if (!is_about_now(m))
+	if (patience == INT64_MAX && about)
+		patience = tw_watch_stalled_patience(m, formed);
+	if (about && now - since >= patience && remove_culprit(m, ctx, now - since))
+		return;
+	if (!about)
 		m->watch->stalled.first = 0;
-	ask(m, ctx, r->forming);
+	ask(m, ctx, attempt);
 }

@@ -46,13 +46,13 @@ static uint64_t stamp_pause(const struct master *m)
 static uint64_t stamp(const struct master *m)
 {
 	const uint64_t done[] = {
-		m->rounds.number,        m->rounds.stripes[STRIPE_COMPLETE],
+		m->rounds.number,        m->dealer->progress ? m->dealer->progress(m) : 0,
 		m->count.samples,        m->count.steps,
 		m->verdicts.number,      (uint64_t)m->verdicts.applied,
 		tw_eval_master_done(m),  tw_eval_master_evaluated(m),
 		tw_eval_master_shown(m), m->restart.current,
 		m->restart.reading.to,   stamp_shards(m),
-		stamp_replicas(m),       tw_batch_master_progress(m),
+		stamp_replicas(m),
 	};
 	uint64_t h = 0;
 
@@ -114,13 +114,20 @@ static bool blame_replica(const struct master *m, struct culprit *out)
 	return false;
 }
 
+/* Of what this member works on, in how many shards is its contribution?  UINT32_MAX: in all, it
+ * works on nothing, or only shards know. */
+static uint32_t reached(const struct master *m, uint32_t slot)
+{
+	return m->dealer->reached ? m->dealer->reached(m, slot) : UINT32_MAX;
+}
+
 /* Does this member have something to do, whether others wait for it or not? */
 static bool has_work(const struct master *m, uint32_t slot)
 {
 	const struct member *e = &m->member[slot];
 
 	return tw_watch_waits_for(m, slot) || e->held.count || tw_eval_master_has_chunk(m, slot) ||
-	       (m->rounds.open && e->stripe.state == STRIPE_STAGING);
+	       reached(m, slot) != UINT32_MAX;
 }
 
 /* It has nothing to do, and does not ask for more: its word is missing. */
@@ -133,12 +140,11 @@ static bool is_mute(const struct master *m, uint32_t slot)
  * shards; else the one that was given it first. */
 static bool is_worse(const struct master *m, uint32_t a, uint32_t b)
 {
-	const struct member *x = &m->member[a], *y = &m->member[b];
+	const uint32_t x = reached(m, a), y = reached(m, b);
 
-	if (x->stripe.state == STRIPE_STAGING && y->stripe.state == STRIPE_STAGING &&
-	    x->stripe.have != y->stripe.have)
-		return x->stripe.have < y->stripe.have;
-	return x->asked < y->asked;
+	if (x != UINT32_MAX && y != UINT32_MAX && x != y)
+		return x < y;
+	return m->member[a].asked < m->member[b].asked;
 }
 
 static uint32_t worst_of(const struct master *m, bool (*is)(const struct master *, uint32_t))

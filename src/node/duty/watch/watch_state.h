@@ -38,6 +38,11 @@ struct watch_master {
 
 /* Is the master waiting for this member? */
 bool tw_watch_waits_for(const struct master *m, uint32_t slot);
+/* Does it still compute what is over for all others? */
+static inline bool tw_watch_is_behind(const struct master *m, uint32_t slot)
+{
+	return m->dealer->is_behind && m->dealer->is_behind(m, slot);
+}
 /* What this shard is waited for in this phase; NULL: nothing. */
 const char *tw_watch_shard_owes(const struct master *m, uint32_t shard);
 /* Who of this worker: itself, or, where it has cells, the one that the others wait for. */

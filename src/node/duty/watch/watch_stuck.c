@@ -7,18 +7,20 @@
 
 #define SHORTEST (TW_SECOND / 1000)
 
-/* Samples that this member works on: of its first lease, or its stripe. */
-static double owed(const struct member *e)
+/* Samples that this member works on. */
+static uint64_t owed(const struct master *m, uint32_t slot)
 {
-	if (e->held.count)
-		return (double)(e->held.lease[0].to - e->held.lease[0].from);
-	return tw_round_planned(e) ? e->stripe.count : 0;
+	const struct holding *h = &m->member[slot].held;
+
+	if (m->dealer->works_on)
+		return m->dealer->works_on(m, slot);
+	return h->count ? h->lease[0].to - h->lease[0].from : 0;
 }
 
 int64_t tw_watch_patience(const struct master *m, uint32_t slot)
 {
 	return tw_pace_patience(&m->pace.work, slot,
-				slot < m->plan->crew.workers ? owed(&m->member[slot]) : 0,
+				slot < m->plan->crew.workers ? (double)owed(m, slot) : 0,
 				m->plan->crew.stuck);
 }
 
@@ -81,18 +83,19 @@ void tw_watch_master_start(struct master *m, struct tw_context *ctx)
  * given something first. */
 static int64_t busy_since(const struct master *m, const struct member *e)
 {
-	const bool works = e->held.count || tw_round_planned(e);
+	const uint32_t slot = (uint32_t)(e - m->member);
+	const bool works = owed(m, slot);
 	const int64_t later = e->asked > m->since ? e->asked : m->since;
 
 	switch (m->phase) {
 	case PHASE_RUN:
 		return works ? e->asked : INT64_MAX;
 	case PHASE_DRAIN:
-		return works || e->stripe.state == STRIPE_BEHIND ? later : INT64_MAX;
+		return works || tw_watch_is_behind(m, slot) ? later : INT64_MAX;
 	case PHASE_SNAP:
-		return tw_checkpoint_master_owes(m, (uint32_t)(e - m->member)) ? later : INT64_MAX;
+		return tw_checkpoint_master_owes(m, slot) ? later : INT64_MAX;
 	case PHASE_SCORE:
-		return tw_eval_master_since(m, (uint32_t)(e - m->member));
+		return tw_eval_master_since(m, slot);
 	default:
 		return INT64_MAX;
 	}

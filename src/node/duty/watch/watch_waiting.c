@@ -112,7 +112,7 @@ bool tw_watch_waits_for(const struct master *m, uint32_t slot)
 	if (m->phase == PHASE_SCORE)
 		return tw_eval_master_has_chunk(m, slot);
 	if (m->phase == PHASE_DRAIN)
-		return e->held.count != 0 || tw_round_is_late(e);
+		return e->held.count != 0 || tw_watch_is_behind(m, slot);
 	if (m->phase != PHASE_RUN)
 		return false;
 	if (tw_eval_master_has_chunk(m, slot))
@@ -122,7 +122,7 @@ bool tw_watch_waits_for(const struct master *m, uint32_t slot)
 
 static const char *expected_of(const struct master *m, uint32_t slot)
 {
-	const struct member *e = &m->member[slot];
+	const char *work;
 
 	switch (m->phase) {
 	case PHASE_SNAP:
@@ -132,10 +132,8 @@ static const char *expected_of(const struct master *m, uint32_t slot)
 	case PHASE_DRAIN:
 		return "its lease";
 	default:
-		return m->dealer->work                                    ? m->dealer->work
-		       : m->rounds.open && e->stripe.state != STRIPE_NONE ? "its contribution"
-		       : tw_eval_master_has_chunk(m, slot)                ? "its score"
-									  : "its lease";
+		work = m->dealer->work ? m->dealer->work(m, slot) : NULL;
+		return work ? work : tw_eval_master_has_chunk(m, slot) ? "its score" : "its lease";
 	}
 }
 
