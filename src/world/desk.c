@@ -107,8 +107,8 @@ void tw_desk_offer(struct tw_desk *d, struct tw_errand *e)
 	e->taken = 0;
 	pthread_mutex_lock(&d->lock);
 	put_last(d, e);
-	pthread_cond_signal(&d->more);
 	pthread_mutex_unlock(&d->lock);
+	pthread_cond_signal(&d->more); /* who wakes up needs the lock */
 }
 
 bool tw_desk_withdraw(struct tw_desk *d, struct tw_errand *e)
