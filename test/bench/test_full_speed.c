@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_full_speed.c - the figures of docs/BENCHMARKS.md, with an allowance for noise.
  *
- * That page has two machines: a 2-core Ice Lake Xeon with AVX-512, and a 2-core AMD EPYC with AVX2.
- * Each case is held to what the page says of the machine with the same instruction set: to the
- * worst figure of a range, less the allowance.  Figures are ratios to a floor of the same run, or
+ * That page has several machines.  Each case is held to what the page says of those with the same
+ * instruction set: to the worst figure since the last change that was meant to mend it, less the
+ * allowance.  Figures are ratios to a floor of the same run, or
  * of absolute size where the page says so. */
 /* labels: full serial */
 #include "base/skipping.h"
@@ -142,7 +142,7 @@ static void peers_are_as_near_to_gloo_as_said(void **state)
 static void many_connections_cost_little(void **state)
 {
 	static const struct promise list[] = {
-		AT_MOST("connections-cpu", "ratio", 1.22, 1.22, NOISE_PROCESSES),
+		AT_MOST("connections-cpu", "ratio", 1.40, 1.40, NOISE_PROCESSES),
 		AT_MOST("connections-memory", "value", 12700, 12700, NOISE),
 	};
 	json_t *r = bench_result(&tw_bench_connections, (struct tw_bench_how){ .rounds = 0 });
@@ -154,13 +154,13 @@ static void many_connections_cost_little(void **state)
 static void a_step_is_faster_than_pytorchs(void **state)
 {
 	static const struct promise list[] = {
-		AT_LEAST("compute-mlp", "ratio", 2.10, 1.35),
-		AT_LEAST("compute-mlp-small", "ratio", 4.4, 3.7),
-		AT_LEAST("compute-mlp-large", "ratio", 1.47, 0.90),
-		AT_LEAST("compute-lenet", "ratio", 2.5, 1.87),
-		AT_LEAST("compute-resnet20", "ratio", 1.68, 1.35),
-		AT_LEAST("compute-mlp-peak", "value", 0.52, 0),
-		AT_LEAST("compute-mlp-peak-best", "value", 0.69, 0.68),
+		AT_LEAST("compute-mlp", "ratio", 1.36, 1.18),
+		AT_LEAST("compute-mlp-small", "ratio", 2.42, 1.84),
+		AT_LEAST("compute-mlp-large", "ratio", 1.24, 1.09),
+		AT_LEAST("compute-lenet", "ratio", 2.02, 2.25),
+		AT_LEAST("compute-resnet20", "ratio", 1.47, 1.26),
+		AT_LEAST("compute-mlp-peak", "value", 0.52, 0.64),
+		AT_LEAST("compute-mlp-peak-best", "value", 0.69, 0.84),
 	};
 
 	ALL_KEPT(bench_result(&tw_bench_compute, (struct tw_bench_how){ .rounds = 0 }), list);
