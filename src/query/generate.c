@@ -145,6 +145,10 @@ static enum tw_status run(struct generating *g, struct tw_error *why)
 		st = compute(g, g->token + g->tokens - count, count, 0, &y, why);
 		if (st != TW_OK)
 			return st;
+		if (r->logits) {
+			r->logits(r->arg, y, g->vocabulary);
+			return TW_OK;
+		}
 		token = draw(g, y, k);
 		g->token[g->tokens++] = token;
 		if (!r->emit(r->arg, token, g->data.kind == TW_VALUE_U8))

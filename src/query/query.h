@@ -108,6 +108,8 @@ struct tw_generate_request {
 	/* Hears each token as soon as it is known, those of the prompt first; bytes: it is the byte
 	 * of a text.  False: that is enough. */
 	bool (*emit)(void *arg, uint32_t token, bool bytes);
+	/* Not NULL: nothing is drawn; it hears the logits of the token behind the prompt. */
+	void (*logits)(void *arg, const float *y, uint32_t tokens);
 	void *arg;
 	const struct tw_log *log;
 };

@@ -3,10 +3,10 @@
  * exported files, generated text, and what is refused. */
 #include "cli/spawn.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +194,25 @@ static void recurrent_networks_generate(void **state)
 	assert_string_equal(s->out, "the cat sat on a mat; the cat sat on a mat;\n");
 }
 
+/* The line with the largest number, of so many lines. */
+static int likeliest(const char *text, int lines)
+{
+	double most = -INFINITY;
+	int best = -1, n = 0;
+
+	for (char *end; *text; text = end + 1, n++) {
+		const double y = strtod(text, &end);
+
+		assert_int_equal(*end, '\n');
+		if (y > most) {
+			most = y;
+			best = n;
+		}
+	}
+	assert_int_equal(n, lines);
+	return best;
+}
+
 /* Tokens in 16 bits: other files, other prompts, the same network. */
 static void tokens_are_numbers(void **state)
 {
@@ -225,6 +244,9 @@ static void tokens_are_numbers(void **state)
 	s = thalweg(NULL, "generate %s --prompt 150 --length 3 --temperature 0", path_of("tokens"));
 	expect(s, 0);
 	assert_string_equal(s->out, "150 200 250 300\n"); /* it has learned to count */
+	s = thalweg(NULL, "generate %s --prompt 150 --logits", path_of("tokens"));
+	expect(s, 0);
+	assert_int_equal(likeliest(s->out, 301), 200);
 }
 
 static void refused(const char *model, const char *data, const char *why)

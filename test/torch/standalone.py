@@ -3,7 +3,8 @@
 """Trains, exports with --standalone, and lets PyTorch build the network that the export prints: with
 values as the data has them it must give the outputs that `thalweg predict --raw` gives.  Of networks
 on text it must give the nats that `thalweg eval` gives, and go on with a text as `thalweg generate`
-does where it always takes the likeliest byte.
+does where it always takes the likeliest byte, and the logits that `generate --logits` gives behind
+prompts of several lengths, to 1e-4.
 
     TW_BUILD=build /usr/bin/python3 test/torch/standalone.py [NET ...]
 
@@ -96,6 +97,7 @@ NETS = {
 
 
 LENGTH, PROMPT, MORE = 20, "the sea ", 60
+LOGITS = 1e-4
 TEXTS = {
     "gpt": "{name: gpt, layers: 2, heads: 2, width: 24, dropout: 0.1}",
     "char-lstm": "{name: char-lstm, layers: 2, width: 32}",
@@ -151,8 +153,17 @@ def built(build, folder):
     return room["net"].eval()
 
 
+def logits_apart(build, folder, net, prompt):
+    """The largest difference of two logits behind a prompt, from a run and from an exported file."""
+    seen = list(prompt.encode())[-LENGTH:]
+    theirs = net(torch.tensor([seen + [0] * (LENGTH - len(seen))]).float())[0, len(seen) - 1].numpy()
+    return max(float(np.abs(np.array(thalweg(build, folder, "generate", path, "--logits", "--prompt", prompt)
+                                     .split(), np.float64) - theirs).max())
+               for path in ("run", "net.safetensors"))
+
+
 def compare_text(build, folder, model):
-    """How far the nats are apart, and how many bytes of a generated text differ."""
+    """How far the nats are apart, and how many bytes of a generated text differ (one more: a logit)."""
     rng = np.random.default_rng(5)
     words = ["the", "sea", "whale", "a", "ship", "and", "of\n"]
     text = " ".join(rng.choice(words, 2500)).encode()[:400 * LENGTH + 1]
@@ -173,11 +184,13 @@ def compare_text(build, folder, model):
             seen = said[-LENGTH:]
             row = torch.tensor([seen + [0] * (LENGTH - len(seen))]).float()
             said.append(net(row)[0, len(seen) - 1].argmax().item())
+        apart = max(logits_apart(build, folder, net, text[:n].decode()) for n in (1, 7, LENGTH, 3 * LENGTH))
     ours = json.loads(thalweg(build, folder, "eval", "run", "--json"))["nats"]
     written = [thalweg(build, folder, "generate", path, "--prompt", PROMPT, "--length", str(MORE),
                        "--temperature", "0").encode()[:len(said)] for path in ("run", "net.safetensors")]
     differ = sum(a != b for text in written for a, b in zip(text, said))
-    return abs(ours - theirs) / theirs, float(differ)
+    print(f"  logits of generate apart by at most {apart:.1e} (limit {LOGITS:.0e})")
+    return abs(ours - theirs) / theirs, float(differ + (apart > LOGITS))
 
 
 def main():

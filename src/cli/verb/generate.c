@@ -14,6 +14,7 @@ struct generate_flags {
 	uint64_t length, seed;
 	double temperature;
 	uint32_t top_k;
+	bool logits;
 };
 
 /* What was printed, and what waits for the rest of a character. */
@@ -68,10 +69,26 @@ static bool emit(void *arg, uint32_t token, bool bytes)
 	return !p->failed;
 }
 
+/* Nine digits tell a float from all others. */
+static void print_logits(void *arg, const float *y, uint32_t tokens)
+{
+	struct printing *p = arg;
+
+	for (uint32_t k = 0; k < tokens; k++)
+		printf("%.9g\n", (double)y[k]);
+	if (fflush(stdout) != 0 && !p->failed)
+		p->failed = errno;
+}
+
+static bool drop(void *arg, uint32_t token, bool bytes)
+{
+	return true;
+}
+
 static int generate(const struct tw_call *call)
 {
 	const struct generate_flags *f = call->flags;
-	struct printing p = { .terminal = isatty(STDOUT_FILENO) };
+	struct printing p = { .terminal = !f->logits && isatty(STDOUT_FILENO) };
 	const struct tw_generate_request request = {
 		.path = call->word[0],
 		.words = { NULL, 0, (const char *const *)environ },
@@ -80,7 +97,8 @@ static int generate(const struct tw_call *call)
 		.temperature = f->temperature,
 		.top_k = f->top_k,
 		.seed = f->seed,
-		.emit = emit,
+		.emit = f->logits ? drop : emit,
+		.logits = f->logits ? print_logits : NULL,
 		.arg = &p,
 		.log = call->log,
 	};
@@ -108,6 +126,10 @@ static const struct tw_flag flags[] = {
 		"draw from so many likeliest tokens; 0: from all"),
 	TW_FLAG(struct generate_flags, seed, "seed", TW_U64, "1", "NUMBER", 0, 0,
 		"random seed: the same one gives the same text"),
+	TW_SWITCH(
+		struct generate_flags, logits, "logits",
+		"print no text: the network's output for each token that may follow the prompt, a "
+		"line each; a softmax makes probabilities of them"),
 	TW_FLAG_END,
 };
 
