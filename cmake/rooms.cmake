@@ -109,13 +109,14 @@ tw_room(engine NEEDS model graph data actor vec base)
 tw_room(node NEEDS strategy actor vec base)
 tw_room(wire NEEDS actor base LIBRARIES PkgConfig::OPENSSL)
 tw_room(world NEEDS wire actor base)
+tw_room(planner NEEDS strategy base)
 tw_room(cost NEEDS node world strategy actor base)
-tw_room(spec NEEDS node world engine strategy actor model graph data vec base)
+tw_room(spec NEEDS planner node world engine strategy actor model graph data vec base)
 tw_room(checkpoint NEEDS spec node engine actor model graph data vec base)
 tw_room(metrics NEEDS checkpoint spec node world actor vec base)
 tw_room(run NEEDS metrics checkpoint spec node world wire engine strategy actor model graph data vec
 	base)
-tw_room(query NEEDS cost run metrics checkpoint spec strategy engine actor model graph data vec
+tw_room(query NEEDS planner cost run metrics checkpoint spec strategy engine actor model graph data vec
 	base)
 tw_room(compare NEEDS run metrics checkpoint spec node world engine strategy actor model graph data
 	vec base SOURCES ${page_parts})
@@ -150,8 +151,8 @@ if(TW_TESTS)
 	# test/job has whole jobs, from the file to the result: all rooms below the faces.
 	add_library(tw_job INTERFACE)
 	target_link_libraries(tw_job INTERFACE tw_query)
-	foreach(room base vec data graph model strategy actor wire engine node world cost job compare bench web
-			api cli)
+	foreach(room base vec data graph model strategy planner actor wire engine node world cost job compare
+			bench web api cli)
 		file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/${room}/test_*.c)
 		set(with tw_kit)
 		if(TARGET tw_${room})

@@ -24,6 +24,7 @@ enum tw_purpose {
 	TW_RNG_PARTNER,  /* a: rank of a replica, b: number of its exchange */
 	TW_RNG_ACT,      /* a: first sample position, b: stage << 33 | back << 32, and element */
 	TW_RNG_GENERATE, /* a: which token of those generated, b: 0 */
+	TW_RNG_PLAN,     /* a: what of a plan, b: which; the seed is the number of a start */
 };
 
 struct tw_rng {

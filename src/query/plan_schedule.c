@@ -5,7 +5,7 @@
 #include "base/machine/regular_file.h"
 #include "cost/stages.h"
 #include "query/schedule_csv.h"
-#include "query/stage_times.h"
+#include "query/stages/stage_times.h"
 #include "run/open_engine.h"
 #include "spec/field.h"
 
@@ -91,6 +91,10 @@ static void release(struct stage_play *y)
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		free(plain[k]);
 	tw_schedule_release(&y->file);
+}
+
+static void close_job(struct stage_play *y)
+{
 	if (y->engine)
 		y->engine->class->close(y->engine);
 	tw_job_free(y->job);
@@ -433,8 +437,14 @@ enum tw_status tw_query_schedule(const struct tw_schedule_request *r, json_t **o
 				 struct tw_error *why)
 {
 	struct stage_play y = { 0 };
-	enum tw_status st = open_job(&y, r, why);
+	enum tw_status st = TW_OK;
 
+	if (r->job) {
+		y.job = r->job;
+		y.engine = r->engine;
+	} else {
+		st = open_job(&y, r, why);
+	}
 	if (st == TW_OK)
 		st = lists_of(&y, r, why);
 	if (st == TW_OK)
@@ -451,5 +461,7 @@ enum tw_status tw_query_schedule(const struct tw_schedule_request *r, json_t **o
 			json_decref(*out);
 	}
 	release(&y);
+	if (!r->job)
+		close_job(&y);
 	return st;
 }

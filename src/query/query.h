@@ -49,11 +49,31 @@ struct tw_schedule_request {
 	const char *compute; /* time of a step, as sim.compute takes it; "": as the job says, else
 				as measured */
 	uint64_t micros;     /* micro-batches to play; 0: as many as show the pipeline full */
+	/* a finished job and its engine, which stay the caller's, instead of `path`; may be NULL */
+	struct tw_job *job;
+	struct tw_engine *engine;
 };
 /* What a pipeline would do: {schedule, stages, makespan_seconds, bubble, rows by stage, picture}.
  * Runs nothing but, where nobody says how long they take, the passes of the stages. */
 enum tw_status tw_query_schedule(const struct tw_schedule_request *r, json_t **out,
 				 struct tw_error *why);
+
+struct tw_stages_request {
+	const char *path; /* a job file with a pipeline, or "-" */
+	struct tw_query_words words;
+	const char *nodes;   /* how many machines, or a file with a list as in sim.nodes; "": the
+				job's sim.nodes */
+	const char *profile; /* a file of times: read, or measured and written; "" */
+	const char *compute, *bandwidth, *latency; /* as of tw_plan_request */
+	uint64_t memory; /* of a machine whose entry says nothing; 0: any */
+	uint64_t micros; /* micro-batches whose time is compared; 0: enough to see it full */
+};
+/* Where to cut the job's model and how many machines compute each stage: {job, schedule, times,
+ * nodes, possible, rows, best, schedule_of_best}.  Rows are the best plans, and what they are
+ * compared with: data parallelism, a stage for each machine, and one machine alone.  Each was run
+ * in the simulator, or has `not_run`, the reason; `fields` of a plan go into the job. */
+enum tw_status tw_query_stages(const struct tw_stages_request *r, json_t **out,
+			       struct tw_error *why);
 
 struct tw_eval_request {
 	const char *path; /* a run directory, a checkpoint, or a safetensors file */

@@ -263,6 +263,33 @@ static struct tw_pipe_keeps keeps_of(const struct tw_staging *p, const struct tw
 	return all;
 }
 
+/* Shares of a step that forward and backward of a stage take: sim.compute.stages, or by operations.
+ */
+static enum tw_status find_shares(struct tw_job *job, double part, struct tw_stage *stage,
+				  uint32_t s, struct tw_error *why)
+{
+	const struct tw_f64s *given = &job->sim.stages;
+	const uint32_t stages = job->plan.staging.stages;
+	double all = 0;
+
+	stage->forward = part / (1 + job->sim.backward);
+	stage->backward = stage->forward * job->sim.backward;
+	for (size_t k = 0; k < given->count; k++)
+		all += given->at[k];
+	if (given->count && (given->count != 2 * (size_t)stages || !(all > 0)))
+		return tw_job_refuse(job, why, "sim.compute.stages",
+				     "has %zu numbers%s for %u stages; give the forward and the "
+				     "backward of each, %u numbers that are not all 0",
+				     given->count, all > 0 ? "" : " with the sum 0", stages,
+				     2 * stages);
+	if (given->count) {
+		stage->forward = given->at[2 * s] / all;
+		stage->backward = given->at[2 * s + 1] / all;
+	}
+	stage->backward += job->strategy.recompute ? stage->forward : 0;
+	return TW_OK;
+}
+
 static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, const uint32_t *cut,
 				 uint32_t s, struct tw_stage *out, struct tw_error *why)
 {
@@ -270,7 +297,6 @@ static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, 
 	const struct tw_pipe_shape shape = tw_plan_pipe_shape(p);
 	const struct tw_model_cut *a = &e->cut[cut[s]], *b = &e->cut[cut[s + 1]];
 	const double all = e->cut[e->cuts - 1].flops, part = (b->flops - a->flops) / all;
-	const double backward = job->sim.backward;
 	const uint32_t usual = tw_job_batch(job), most = tw_job_most_batch(job);
 	const uint32_t batch = most < p->problem.samples ? most : (uint32_t)p->problem.samples;
 	struct tw_needs needs = { 0 };
@@ -286,7 +312,6 @@ static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, 
 		.out = b,
 		.sends = s + 1 < shape.stages ? tw_model_cut_floats(b, batch, false) : 0,
 		.returns = s ? tw_model_cut_floats(a, batch, true) : 0,
-		.forward = (all > 0 ? part : 1.0 / shape.stages) / (1 + backward),
 		.cell = tw_pipe_first_cell(&shape, s),
 		.lanes = tw_pipe_lanes(&shape, s),
 	};
@@ -294,7 +319,8 @@ static enum tw_status plan_stage(struct tw_job *job, const struct tw_engine *e, 
 	out->batch = batch;
 	out->send_bytes = out->sends ? coded(p, tw_model_cut_floats(b, usual, false)) : 0;
 	out->return_bytes = out->returns ? coded(p, tw_model_cut_floats(a, usual, true)) : 0;
-	out->backward = out->forward * (backward + (job->strategy.recompute ? 1 : 0));
+	if (find_shares(job, all > 0 ? part : 1.0 / shape.stages, out, s, why) != TW_OK)
+		return TW_BAD_INPUT;
 	for (uint32_t k = 0; k < p->problem.shards; k++)
 		if (p->staging.stage_of[k] == s) {
 			shard[out->shards++] = k;

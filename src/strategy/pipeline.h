@@ -169,11 +169,13 @@ struct tw_pipe_machines {
 	const double *speed;              /* by cell: what its moves take is divided by it */
 	const double *latency, *per_byte; /* of a message, by [from * cells + to] */
 	/* By cell: how long an UPDATE is under way to its shards, and how long its answer is.  A
-	 * group ends only when the one before is answered.  `group`: updates wait for so many
+	 * group ends only when the one before is answered; `newest`: no FORWARD begins before that,
+	 * because it reads the newest version (tw_pipeline_reads).  `group`: updates wait for so many
 	 * micro-batches, and the next ones do not begin before their cell has what all cells of
 	 * the stage made of these; 0: nobody waits for the others. */
 	const double *push, *answer;
 	uint64_t group;
+	bool newest;
 	uint32_t *by; /* room for stages * micros: which cell has a micro-batch */
 };
 

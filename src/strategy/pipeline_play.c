@@ -220,6 +220,8 @@ static double updated(const struct play *p, uint32_t c, const struct tw_pipe_cel
 	if (m->deed == TW_FORWARD && h->group && m->micro >= h->group && cell->made &&
 	    m[-1].deed == TW_UPDATE)
 		return round_closed(p, c, m, lack);
+	if (m->deed == TW_FORWARD && h->newest)
+		return cell->answered;
 	if (m->deed == TW_BACKWARD && cell->made + 1 < p->l->count[c] && m[1].deed == TW_UPDATE)
 		return cell->answered;
 	return 0;

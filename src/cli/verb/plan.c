@@ -19,6 +19,7 @@ struct plan_flags {
 	uint64_t memory, micros;
 	double density;
 	const char *read_csv, *write_csv;
+	const char *stages, *nodes, *profile;
 	bool json, schedule;
 };
 
@@ -383,6 +384,131 @@ static int schedule(const struct tw_call *call)
 	return code;
 }
 
+/* --- stages --- */
+
+/* "[3, 1]" of a list of numbers; of one machine each only how many. */
+static void lanes_text(const json_t *row, char *out, size_t room)
+{
+	const json_t *one, *list = json_object_get(row, "lanes");
+	size_t k, used = 0;
+
+	out[0] = '\0';
+	json_array_foreach(list, k, one) if (used < room) used += (size_t)snprintf(
+		out + used, room - used, "%s%lld", k ? "-" : "", json_integer_value(one));
+	if (!list)
+		snprintf(out, room, "-");
+}
+
+static const char *rate_text(const json_t *row, const char *name, char out[24])
+{
+	const json_t *x = json_object_get(row, name);
+
+	if (json_is_number(x))
+		snprintf(out, 24, "%.5g", json_number_value(x));
+	else
+		snprintf(out, 24, "-");
+	return out;
+}
+
+static void print_stages_row(const json_t *row, bool best)
+{
+	char predicted[24], simulated[24], lanes[200], memory[24] = "-", name[60];
+
+	lanes_text(row, lanes, sizeof lanes);
+	if (json_object_get(row, "memory_bytes"))
+		tw_query_bytes(tw_number_at(row, "memory_bytes"), memory);
+	snprintf(name, sizeof name, "%s%s", tw_text_at(row, "name"), best ? " *" : "");
+	printf("%-26.26s %-12.12s %8lld %9s %9s %10s  %.20s%s\n", name, tw_text_at(row, "schedule"),
+	       tw_whole_at(row, "machines"),
+	       rate_text(row, "predicted_samples_per_second", predicted),
+	       rate_text(row, "simulated_samples_per_second", simulated), memory, lanes,
+	       json_is_true(json_object_get(row, "recompute")) ? ", recomputes" : "");
+}
+
+/* Fields of "a.b.c=value" under their section, as a job file has them. */
+static void print_fields(const json_t *row)
+{
+	const json_t *field;
+	size_t k;
+
+	json_array_foreach(json_object_get(row, "fields"), k, field)
+		printf("  --set '%s'\n", json_string_value(field));
+}
+
+static void print_stages(const json_t *o)
+{
+	const json_t *rows = json_object_get(o, "rows"), *row, *line;
+	const json_t *shown = json_object_get(o, "schedule_of_best");
+	const long long best = tw_whole_at(o, "best");
+	char time[24];
+	size_t k;
+
+	printf("%-10s %s: %.0f parameters, %zu parts, batch %.0f, accumulate %.0f\n", "job",
+	       tw_text_at(o, "job"), tw_number_at(o, "parameters"),
+	       json_array_size(json_object_get(o, "parts")), tw_number_at(o, "batch"),
+	       tw_number_at(o, "accumulate"));
+	printf("%-10s %s per step (times: %s)\n", "computing",
+	       time_text(tw_number_at(o, "step_seconds"), time), tw_text_at(o, "times"));
+	printf("%-10s %zu; %.6g plans possible, %lld played, %s\n\n", "machines",
+	       json_array_size(json_object_get(o, "nodes")), tw_number_at(o, "possible"),
+	       tw_whole_at(o, "played"),
+	       json_is_true(json_object_get(o, "all")) ? "all looked at" : "searched");
+	printf("%-26s %-12s %8s %9s %9s %10s  %s\n", "", "schedule", "machines", "predicted",
+	       "simulated", "memory", "lanes");
+	json_array_foreach(rows, k, row) print_stages_row(row, (long long)k == best);
+	printf("* the fastest in the simulator; predicted, simulated: samples/s; memory: of the "
+	       "machine\nthat needs most; lanes: machines of each stage\n");
+	json_array_foreach(rows, k, row) if (json_object_get(row, "not_run"))
+		printf("%s: not run: %s\n", tw_text_at(row, "name"), tw_text_at(row, "not_run"));
+	if (!json_is_null(json_object_get(o, "no_lanes")))
+		printf("one machine for each stage: %s\n", tw_text_at(o, "no_lanes"));
+	printf("\nplan 1:\n");
+	print_fields(json_array_get(rows, 0));
+	printf("\n");
+	json_array_foreach(json_object_get(shown, "picture"), k, line)
+		printf("%3zu %s\n", k, json_string_value(line));
+	printf("time goes from left to right, one line per machine; digits: forward of the "
+	       "micro-batch\nwith that last digit; a to j: backward; a dot: idle\n");
+}
+
+static int stages(const struct tw_call *call)
+{
+	const struct plan_flags *f = call->flags;
+	const struct tw_stages_request r = { .path = call->word[0],
+					     .words = { f->set.at, f->set.count,
+							(const char *const *)environ },
+					     .nodes = f->nodes,
+					     .profile = f->profile,
+					     .compute = f->compute,
+					     .bandwidth = f->bandwidth,
+					     .latency = f->latency,
+					     .memory = f->memory,
+					     .micros = f->micros };
+	struct tw_error why = { .status = TW_OK };
+	json_t *o = NULL;
+
+	if (strcmp(f->stages, "auto") != 0)
+		tw_fail(&why, TW_BAD_INPUT,
+			"--stages: needs auto, not '%.60s'; a job says its own stages with "
+			"model.stages and cluster.stages, and --schedule shows them",
+			f->stages);
+	else if (f->schedule || f->workers[0] || f->density > 0 || f->read_csv[0] ||
+		 f->write_csv[0])
+		tw_fail(&why, TW_BAD_INPUT, "--%s: has no effect with --stages; leave it out",
+			f->schedule      ? "schedule"
+			: f->workers[0]  ? "workers"
+			: f->density > 0 ? "density"
+			: f->read_csv[0] ? "read-csv"
+					 : "write-csv");
+	else if (f->profile[0] && f->compute[0])
+		tw_fail(&why, TW_BAD_INPUT,
+			"--compute: cannot be combined with --profile, which says what each part "
+			"takes");
+	if (why.status != TW_OK || tw_query_stages(&r, &o, &why) != TW_OK)
+		return tw_query_failed(call, &why);
+	return tw_query_show(o, f->json, print_stages);
+}
+
 /* --- the call --- */
 
 /* "2,4,8": each number once. */
@@ -428,9 +554,14 @@ static int plan(const struct tw_call *call)
 	struct tw_error why = { .status = TW_OK };
 	json_t *o = NULL;
 
-	if (f->schedule)
+	if (f->stages[0])
+		return stages(call);
+	if (f->nodes[0] || f->profile[0])
+		tw_fail(&why, TW_BAD_INPUT, "--%s: needs --stages auto",
+			f->nodes[0] ? "nodes" : "profile");
+	else if (f->schedule)
 		return schedule(call);
-	if (f->read_csv[0] || f->write_csv[0] || f->micros)
+	else if (f->read_csv[0] || f->write_csv[0] || f->micros)
 		tw_fail(&why, TW_BAD_INPUT, "--%s: needs --schedule",
 			f->read_csv[0] ? "read-csv"
 			: f->micros    ? "micro-batches"
@@ -463,7 +594,17 @@ static const struct tw_flag flags[] = {
 	TW_FLAG(struct plan_flags, write_csv, "write-csv", TW_TEXT, "", "FILE", 0, 0,
 		"with --schedule: write the moves to such a file"),
 	TW_FLAG(struct plan_flags, micros, "micro-batches", TW_U64, "0", "N", 0, 100000,
-		"with --schedule: micro-batches to show; 0: enough to see the pipeline full"),
+		"with --schedule or --stages: micro-batches to look at; 0: enough to see the "
+		"pipeline full"),
+	TW_FLAG(struct plan_flags, stages, "stages", TW_TEXT, "", "auto", 0, 0,
+		"find where to cut the model of the job's pipeline, and how many machines compute "
+		"each stage"),
+	TW_FLAG(struct plan_flags, nodes, "nodes", TW_TEXT, "", "N|FILE", 0, 0,
+		"with --stages: how many machines, or a file with a list as in sim.nodes (default: "
+		"sim.nodes)"),
+	TW_FLAG(struct plan_flags, profile, "profile", TW_TEXT, "", "FILE", 0, 0,
+		"with --stages: what each part of the model takes; read, or measured here and "
+		"written if it is not there"),
 	TW_FLAG_MANY(struct plan_flags, set, "set", "PATH=VALUE",
 		     "override a field of the job: data.batch=128; may be repeated"),
 	TW_SWITCH(struct plan_flags, json, "json", "print everything as one JSON object"),
@@ -478,6 +619,8 @@ static const struct tw_example examples[] = {
 	  "measure a step on this machine first" },
 	{ "thalweg plan examples/gpipe.yaml --schedule",
 	  "who computes what when, and what each stage keeps" },
+	{ "thalweg plan examples/fifteen-to-one.yaml --stages auto --nodes 8",
+	  "where to cut its model for 8 machines, and how many of them compute each stage" },
 	{ 0 },
 };
 
@@ -492,7 +635,8 @@ const struct tw_verb tw_verb_plan = {
 		 "checkpoints.  docs/PLAN.md has the formulas and how exact they are.\n"
 		 "With --schedule: who computes what when in the job's pipeline, and what each "
 		 "stage\n"
-		 "keeps.\n",
+		 "keeps.\n"
+		 "With --stages auto: where to cut the model, and which machines compute what.\n",
 	.example = examples,
 	.flags = flags,
 	.flags_bytes = sizeof(struct plan_flags),

@@ -81,7 +81,9 @@ struct tw_sim_options {
 	double slower;                     /* ... how many times slower they are ... */
 	int64_t straggle_on, straggle_off; /* ... slow for `on`, then normal for `off`; 0: always */
 	bool per_sample;                   /* the cost is per sample of the batch, not per step */
-	double backward; /* how many times longer than a forward, for who plans stages */
+	double backward;       /* how many times longer than a forward, for who plans stages */
+	struct tw_f64s stages; /* what forward and backward of each stage take, relative to each
+				  other; empty: by operations and `backward` */
 	struct tw_f64s by_label, by_sample; /* for the engine: see struct tw_effort */
 	/* shards and links */
 	double apply_rate; /* parameters per second that a shard applies; 0: infinitely fast */

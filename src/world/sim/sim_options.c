@@ -34,6 +34,11 @@ const struct tw_option tw_sim_rows[] = {
 	ROW(backward, "compute.backward", TW_F64, "2", "times", 1e-3, 1e3,
 	    "how many times longer the backward of a stage takes than its forward; together they "
 	    "take its share of a step (strategy.pipeline)"),
+	ROW(stages, "compute.stages", TW_F64S, "[]", NULL, 0, 1e12,
+	    "what the forward and the backward of each stage take, relative to each other: for two "
+	    "stages four numbers; together they are a step; []: by operations and "
+	    "compute.backward (strategy.pipeline)",
+	    .example = "[1, 2, 1.5, 3]"),
 	ROW(by_label, "compute.by_label", TW_F64S, "[]", "times", 1e-6, 1e6,
 	    "how many times longer samples of each label take, from label 0 on (1 for labels "
 	    "beyond "

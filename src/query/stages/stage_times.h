@@ -11,5 +11,10 @@
  * `out` has one for each stage. */
 enum tw_status tw_stage_times(const struct tw_plan *plan, const struct tw_engine *e, uint32_t batch,
 			      unsigned least, struct tw_pipe_times *out, struct tw_error *why);
+/* The same for any stages that follow each other through the whole model: of each, cuts, `sends`,
+ * `returns`, `stash` and `scratch` are looked at. */
+enum tw_status tw_pass_times(const struct tw_stage *stage, uint32_t stages,
+			     const struct tw_engine *e, uint32_t batch, unsigned least,
+			     struct tw_pipe_times *out, struct tw_error *why);
 
 #endif

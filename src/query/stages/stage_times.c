@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage_times.c - passes of stages, run and timed. */
-#include "query/stage_times.h"
+#include "query/stages/stage_times.h"
 
 #include "base/median.h"
 #include "base/machine/clock.h"
@@ -11,7 +11,8 @@
 
 /* What passes of all stages need; each stage has what crosses its first cut. */
 struct bed {
-	const struct tw_plan *plan;
+	const struct tw_stage *stage;
+	uint32_t stages;
 	const struct tw_engine *e;
 	float *vector, *change;
 	float **x, **dx;
@@ -30,19 +31,18 @@ static void *aligned(size_t bytes)
 
 static bool make_room(struct bed *b)
 {
-	const struct tw_staging *s = &b->plan->staging;
 	const size_t n = b->e->trainable + b->e->buffers;
 	size_t scratch = 1;
 	bool good;
 
 	b->vector = aligned(n * sizeof(float));
 	b->change = aligned(n * sizeof(float));
-	b->x = calloc(s->stages + 1, sizeof *b->x);
-	b->dx = calloc(s->stages + 1, sizeof *b->dx);
-	b->stash = calloc(s->stages, sizeof *b->stash);
+	b->x = calloc(b->stages + 1, sizeof *b->x);
+	b->dx = calloc(b->stages + 1, sizeof *b->dx);
+	b->stash = calloc(b->stages, sizeof *b->stash);
 	good = b->vector && b->change && b->x && b->dx && b->stash;
-	for (uint32_t k = 0; good && k < s->stages; k++) {
-		const struct tw_stage *t = &s->stage[k];
+	for (uint32_t k = 0; good && k < b->stages; k++) {
+		const struct tw_stage *t = &b->stage[k];
 
 		b->x[k + 1] = aligned(t->sends * sizeof(float));
 		b->dx[k] = aligned(t->returns * sizeof(float));
@@ -56,7 +56,7 @@ static bool make_room(struct bed *b)
 
 static void release(struct bed *b)
 {
-	for (uint32_t k = 0; k < b->plan->staging.stages; k++) {
+	for (uint32_t k = 0; k < b->stages; k++) {
 		if (b->x)
 			free(b->x[k + 1]);
 		if (b->dx)
@@ -75,9 +75,8 @@ static void release(struct bed *b)
 
 static enum tw_status pass(struct bed *b, uint32_t k, enum tw_pass_kind kind, double *seconds)
 {
-	const struct tw_staging *s = &b->plan->staging;
-	const struct tw_stage *t = &s->stage[k];
-	const bool last = k + 1 == s->stages, back = kind == TW_PASS_BACKWARD;
+	const struct tw_stage *t = &b->stage[k];
+	const bool last = k + 1 == b->stages, back = kind == TW_PASS_BACKWARD;
 	const struct tw_pass p = { .kind = kind,
 				   .first = t->first,
 				   .last = t->last,
@@ -97,7 +96,7 @@ static enum tw_status pass(struct bed *b, uint32_t k, enum tw_pass_kind kind, do
 /* Forward through all stages, then backward. */
 static enum tw_status round_trip(struct bed *b, double *time)
 {
-	const uint32_t stages = b->plan->staging.stages;
+	const uint32_t stages = b->stages;
 	enum tw_status st = TW_OK;
 
 	for (uint32_t k = 0; st == TW_OK && k < stages; k++)
@@ -116,7 +115,7 @@ static double median(const double *time, unsigned runs, size_t each, size_t at, 
 
 static enum tw_status measure(struct bed *b, unsigned least, struct tw_pipe_times *out)
 {
-	const size_t each = 2 * (size_t)b->plan->staging.stages, most = 100 + least;
+	const size_t each = 2 * (size_t)b->stages, most = 100 + least;
 	enum tw_status st = b->e->class->init(b->e, 0, b->e->trainable + b->e->buffers, b->vector);
 	unsigned runs = 0;
 
@@ -140,10 +139,11 @@ static enum tw_status measure(struct bed *b, unsigned least, struct tw_pipe_time
 	return st;
 }
 
-enum tw_status tw_stage_times(const struct tw_plan *plan, const struct tw_engine *e, uint32_t batch,
-			      unsigned least, struct tw_pipe_times *out, struct tw_error *why)
+enum tw_status tw_pass_times(const struct tw_stage *stage, uint32_t stages,
+			     const struct tw_engine *e, uint32_t batch, unsigned least,
+			     struct tw_pipe_times *out, struct tw_error *why)
 {
-	struct bed b = { .plan = plan, .e = e };
+	struct bed b = { .stage = stage, .stages = stages, .e = e };
 	enum tw_status st = make_room(&b) ? TW_OK : TW_NO_MEMORY;
 
 	b.piece = (struct tw_piece){ b.vector, 0, e->trainable + e->buffers };
@@ -156,4 +156,10 @@ enum tw_status tw_stage_times(const struct tw_plan *plan, const struct tw_engine
 	return st == TW_OK ? TW_OK
 			   : tw_fail(why, st, "the stages of the job could not be measured: %s",
 				     tw_status_name(st));
+}
+
+enum tw_status tw_stage_times(const struct tw_plan *plan, const struct tw_engine *e, uint32_t batch,
+			      unsigned least, struct tw_pipe_times *out, struct tw_error *why)
+{
+	return tw_pass_times(plan->staging.stage, plan->staging.stages, e, batch, least, out, why);
 }
