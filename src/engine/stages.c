@@ -123,7 +123,8 @@ static double fill_table(const struct table *t, uint32_t stages, double limit)
 	for (uint32_t s = 1; s <= stages; s++)
 		for (size_t from = 0; from < wide; from++) {
 			const size_t here = s * wide + from;
-			const uint32_t lanes = c->lanes ? c->lanes[stages - s] : 1;
+			const double lanes = (c->lanes ? c->lanes[stages - s] : 1) *
+					     (c->speed ? c->speed[stages - s] : 1);
 
 			t->best[here] = INFINITY;
 			for (size_t to = from + 1; to < wide; to++) {

@@ -22,6 +22,7 @@ struct tw_stage_costs {
 			       part will do */
 	size_t parts;
 	const uint32_t *lanes; /* of each stage, that share its cost; NULL: one each */
+	const double *speed;   /* of the slowest of them; NULL: 1 */
 };
 /* Cut parts into `stages` runs so that the dearest costs least for each of its lanes; of several
  * such ways the one whose cuts are cheapest to cross in sum, then the one whose first cut is

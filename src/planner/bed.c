@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USUAL_EFFORT 1.2e8 /* moves: some seconds */
-
 static bool alike(const struct tw_planner_node *x, const struct tw_planner_node *y)
 {
 	return x->speed == y->speed && x->memory == y->memory && x->per_byte == y->per_byte &&
@@ -75,7 +73,7 @@ static bool make_room(struct bed *b)
 	b->sum.forward = calloc(4 * l, sizeof(double));
 	b->sum.counts = calloc(l, sizeof *b->sum.counts);
 	b->rank = calloc(2 * n, sizeof *b->rank);
-	b->keeps = calloc((n + 1) * (n + 1), sizeof *b->keeps);
+	b->keeps = calloc((p->micros + (size_t)1) * (n + 1), sizeof *b->keeps);
 	b->card = calloc(2 * n, sizeof *b->card);
 	b->best = calloc(TW_PLANNER_KEEP, sizeof *b->best);
 	/* a list has two moves for each micro-batch, and an update for each of them at most */
@@ -106,7 +104,7 @@ enum tw_status tw_bed_init(struct bed *b, const struct tw_planner *p)
 {
 	const struct tw_pipe_shape shape = { 2, p->micros, NULL };
 
-	*b = (struct bed){ .p = p, .work_most = p->effort > 0 ? p->effort : USUAL_EFFORT };
+	*b = (struct bed){ .p = p, .work_most = p->effort > 0 ? p->effort : TW_PLANNER_EFFORT };
 	if (!make_room(b)) {
 		tw_bed_release(b);
 		return TW_NO_MEMORY;

@@ -38,7 +38,7 @@ struct bed {
 	bool limited; /* some node has a memory */
 	bool steady; /* forwards read the newest version, so what a cell keeps depends on itself and
 			 on the cells behind it alone */
-	struct tw_pipe_keeps *keeps; /* by [lanes][cells behind]; depth 0: not known yet */
+	struct tw_pipe_keeps *keeps; /* by [own][ahead] (tw_bed_keeps); depth 0: not known yet */
 	double *card, *group;        /* by node and by group: seconds in and out */
 	uint32_t groups;
 	uint64_t played;
@@ -54,6 +54,8 @@ void tw_bed_release(struct bed *b);
 void tw_bed_order(const struct bed *b, struct tw_planner_plan *plan);
 /* What a plan costs; INFINITY: it does not fit, or costs `limit` at least.  Decides `recompute`. */
 double tw_bed_price(struct bed *b, struct tw_planner_plan *plan, double limit);
+/* What a cell of a stage with so many lanes and cells behind it keeps. */
+struct tw_pipe_keeps tw_bed_keeps(const struct bed *b, uint32_t lanes, uint32_t behind);
 /* Is it within the limits of the problem and of the schedule, but for memory? */
 bool tw_bed_allows(const struct bed *b, const struct tw_planner_plan *plan);
 /* How much more memory than they have the machines need, as a sum of shares; 0: it fits. */

@@ -71,19 +71,13 @@ static bool fits(const struct bed *b, const struct stage *s, bool recompute)
 	const double vector = b->sum.bytes[s->to] - b->sum.bytes[s->from];
 	const double stash = b->sum.stash[s->to] - b->sum.stash[s->from];
 	const double input = s->from ? p->border[s->from - 1].forward : 0;
-	struct tw_pipe_keeps *k = &b->keeps[s->lanes * (p->nodes + 1) + s->behind];
+	struct tw_pipe_keeps k;
 
 	if (s->memory <= 0)
 		return true;
-	if (!k->depth) {
-		const uint32_t lanes[] = { s->lanes, s->behind };
-
-		*k = tw_pipeline_keeps(
-			p->schedule, p->options,
-			&(struct tw_pipe_shape){ s->behind ? 2 : 1, p->micros, lanes }, 0);
-	}
-	return (k->versions + (p->micros > 1 ? 2 : 1) + p->kept) * vector +
-		       k->depth * (input + (recompute ? 0 : stash)) <=
+	k = tw_bed_keeps(b, s->lanes, s->behind);
+	return (k.versions + (p->micros > 1 ? 2 : 1) + p->kept) * vector +
+		       k.depth * (input + (recompute ? 0 : stash)) <=
 	       s->memory;
 }
 
@@ -253,7 +247,7 @@ enum tw_status tw_bed_partition(struct bed *b)
 		else
 			draw_row(&t, k);
 		try_row(&t, p->recompute);
-		if (b->limited && !p->recompute)
+		if (!b->count && !p->recompute)
 			try_row(&t, true);
 	}
 	free(t.best);

@@ -62,7 +62,8 @@ struct tw_planner {
 	uint64_t most;        /* plans that are all tried; 0: TW_PLANNER_MOST */
 	double effort;        /* moves that may be played when they are more; 0: as is usual */
 };
-#define TW_PLANNER_MOST 20000
+#define TW_PLANNER_MOST   20000
+#define TW_PLANNER_EFFORT 1.2e8 /* some seconds */
 
 struct tw_planner_plan {
 	uint32_t stages, cells;

@@ -86,12 +86,29 @@ bool tw_bed_allows(const struct bed *b, const struct tw_planner_plan *q)
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
+/* Of schedules whose forwards read the newest version.  Cells with as many micro-batches of a group
+ * and as many cells behind each of them keep the same, whatever the lanes: few are walked through.
+ */
+struct tw_pipe_keeps tw_bed_keeps(const struct bed *b, uint32_t lanes, uint32_t behind)
+{
+	const struct tw_planner *p = b->p;
+	const uint32_t ahead = (behind + lanes - 1) / lanes, own = (p->micros + lanes - 1) / lanes;
+	const uint32_t like = flushes(b) ? (p->micros + own - 1) / own : 1;
+	const uint32_t shape[] = { like, ahead * like };
+	struct tw_pipe_keeps *known = &b->keeps[own * (p->nodes + 1) + ahead];
+
+	if (!known->depth)
+		*known = tw_pipeline_keeps(
+			p->schedule, p->options,
+			&(struct tw_pipe_shape){ ahead ? 2 : 1, p->micros, shape }, 0);
+	return *known;
+}
+
 static struct tw_pipe_keeps keeps_of(const struct bed *b, const struct tw_planner_plan *q,
 				     uint32_t s, uint32_t behind)
 {
 	const struct tw_planner *p = b->p;
 	uint32_t lanes[TW_PLANNER_STAGES], first = 0;
-	struct tw_pipe_keeps *known;
 
 	if (!b->steady) {
 		for (uint32_t k = 0; k < q->stages; k++) {
@@ -102,15 +119,7 @@ static struct tw_pipe_keeps keeps_of(const struct bed *b, const struct tw_planne
 					 &(struct tw_pipe_shape){ q->stages, p->micros, lanes },
 					 first);
 	}
-	known = &b->keeps[q->lanes[s] * (p->nodes + 1) + behind];
-	if (!known->depth) {
-		lanes[0] = q->lanes[s];
-		lanes[1] = behind;
-		*known = tw_pipeline_keeps(
-			p->schedule, p->options,
-			&(struct tw_pipe_shape){ behind ? 2 : 1, p->micros, lanes }, 0);
-	}
-	return *known;
+	return tw_bed_keeps(b, q->lanes[s], behind);
 }
 
 double tw_bed_excess(struct bed *b, const struct tw_planner_plan *q, bool recompute)

@@ -24,7 +24,7 @@ enum tw_status tw_planner_search(const struct tw_planner *p, struct tw_planner_p
 		if (st == TW_OK)
 			st = tw_bed_improve(&b);
 	}
-	for (uint32_t k = 0; k < b.count; k++)
+	for (uint32_t k = 0; k < b.count && k < most; k++)
 		b.best[k].seconds = tw_bed_flow(&b, &b.best[k]);
 	found->played = b.played;
 	found->count = b.count < most ? b.count : most;

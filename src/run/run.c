@@ -11,6 +11,7 @@
 #include "checkpoint/last_good_checkpoint.h"
 #include "run/rate_test.h"
 #include "run/result.h"
+#include "run/stage_watch.h"
 #include "run/transfer.h"
 #include "checkpoint/checkpoint_directory.h"
 #include "checkpoint/checkpoint_read.h"
@@ -50,6 +51,7 @@ struct run {
 	struct tw_ran ran;
 	struct tw_json_lines metrics;    /* until the watch has it */
 	struct tw_stage_figures *stages; /* NULL: workers have no cells */
+	struct tw_stage_watch *balance;  /* likewise */
 	uint64_t cut;                    /* resumed from; 0: from the beginning */
 	int64_t began;
 	int64_t start, release; /* of the virtual clock, and when a resumed run continues */
@@ -228,8 +230,10 @@ static bool observe(void *arg, const struct tw_note *n)
 
 	if (q->net && q->net->gauges)
 		tw_gauges_note(q->net->gauges, n);
-	if (r->stages)
+	if (r->stages) {
 		tw_stage_figures_note(r->stages, n);
+		tw_stage_watch_note(r->balance, n);
+	}
 
 	return (!q->observer || q->observer(q->observer_arg, n)) && go_on;
 }
@@ -600,7 +604,9 @@ static void release(struct run *r)
 	free(r->text);
 	tw_totals_release(&r->ran.totals);
 	tw_placement_release(&r->cast);
+	tw_stage_watch_free(r->balance);
 	tw_stage_figures_free(r->stages);
+	r->balance = NULL;
 	r->stages = NULL;
 	if (r->dir || r->request->dir)
 		tw_dir_store_close(r->store);
@@ -627,9 +633,13 @@ static enum tw_status make_cast(struct run *r, struct tw_error *why)
 		status = tw_placement_init(&r->cast, p, on_time);
 	if (status != TW_OK)
 		return tw_fail(why, status, "no memory for the actors");
-	if (tw_plan_is_staged(p) && !(r->stages = tw_stage_figures_new(&tw_heap_system, p)))
-		return tw_fail(why, TW_NO_MEMORY, "no memory for the figures of stages");
-	return TW_OK;
+	if (!tw_plan_is_staged(p))
+		return TW_OK;
+	r->stages = tw_stage_figures_new(&tw_heap_system, p);
+	r->balance = tw_stage_watch_new(r->job, r->engine, r->stages, r->request->log);
+	return r->stages && r->balance
+		       ? TW_OK
+		       : tw_fail(why, TW_NO_MEMORY, "no memory for the figures of stages");
 }
 
 /* What `thalweg export` would write; NULL: there is none, and the log says why. */

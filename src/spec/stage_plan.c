@@ -9,6 +9,7 @@
 #include "engine/stages.h"
 #include "spec/field.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,20 +56,40 @@ static enum tw_status listed_cuts(struct tw_job *job, const struct tw_engine *e,
 	return TW_OK;
 }
 
-/* Stages of equal cost, each with parameters. */
+/* The speed of the slowest machine of each stage, where the machines of all workers are listed. */
+static void find_speeds(const struct tw_job *job, double *speed)
+{
+	const struct tw_staging *s = &job->plan.staging;
+	const struct tw_machines *m = &job->sim.machines;
+	const bool listed = job->world == TW_WORLD_SIM && m->count &&
+			    m->count == job->cluster.workers * s->cells;
+
+	for (uint32_t k = 0; k < s->stages; k++)
+		speed[k] = listed ? INFINITY : 1;
+	for (uint32_t c = 0; listed && c < m->count; c++) {
+		const uint32_t k = tw_plan_stage_of(&job->plan, c % s->cells);
+
+		speed[k] = fmin(speed[k], m->at[c].speed);
+	}
+}
+
+/* Stages that take equally long, each with parameters. */
 static enum tw_status balance(struct tw_job *job, const struct tw_engine *e, uint32_t *cut,
 			      struct tw_error *why)
 {
 	const uint32_t stages = job->plan.staging.stages;
 	double *compute = tw_arena_get(&job->arena, 2 * e->cuts * sizeof *compute);
 	bool *counts = tw_arena_get(&job->arena, e->cuts * sizeof *counts);
+	double speed[64];
 	const struct tw_stage_costs costs = { .compute = compute,
 					      .lanes = job->plan.staging.lanes,
+					      .speed = speed,
 					      .cross = compute ? compute + e->cuts : NULL,
 					      .counts = counts,
 					      .parts = e->cuts - 1 };
 	enum tw_status st = TW_NO_MEMORY;
 
+	find_speeds(job, speed);
 	if (compute && counts) {
 		tw_stages_flops(e, compute, compute + e->cuts, counts);
 		st = tw_stages_balance(job->arena.heap, &costs, stages, cut + 1);

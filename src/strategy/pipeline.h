@@ -170,7 +170,7 @@ struct tw_pipe_machines {
 	const double *latency, *per_byte; /* of a message, by [from * cells + to] */
 	/* By cell: how long an UPDATE is under way to its shards, and how long its answer is.  A
 	 * group ends only when the one before is answered; `newest`: no FORWARD begins before that,
-	 * because it reads the newest version (tw_pipeline_reads).  `group`: updates wait for so many
+	 * as it reads the newest version (tw_pipeline_reads).  `group`: updates wait for so many
 	 * micro-batches, and the next ones do not begin before their cell has what all cells of
 	 * the stage made of these; 0: nobody waits for the others. */
 	const double *push, *answer;

@@ -190,6 +190,16 @@ static void wrong_flags_are_refused(void **state)
 		{ "--compute 0s", "--compute: needs a time" },
 		{ "--memory much", "--memory: needs a size" },
 		{ "--set data.batch=0", "data.batch" },
+		{ "--nodes 4", "--nodes: needs --stages auto" },
+		{ "--profile there.json", "--profile: needs --stages auto" },
+		{ "--stages 3 --nodes 4", "--stages: needs auto, not '3'" },
+		{ "--stages auto --nodes 4 --schedule", "--schedule: has no effect with --stages" },
+		{ "--stages auto --nodes 4 --workers 2", "--workers: has no effect with --stages" },
+		{ "--stages auto --nodes 4 --density 0.1", "--density: has no effect" },
+		{ "--stages auto --nodes 4 --read-csv x", "--read-csv: has no effect" },
+		{ "--stages auto --nodes 4 --compute 1ms --profile x",
+		  "--compute: cannot be combined with --profile" },
+		{ "--stages auto --nodes 4", "the job has no pipeline to plan for" },
 	};
 
 	const struct said *s;

@@ -96,6 +96,37 @@ static void bandwidth_is_that_of_the_narrowest(void **state)
 	     2 * each, 0.15 * 2 * each);
 }
 
+/* The share of the operations that the first of two stages has. */
+static double first_share(const char *nodes)
+{
+	struct trial t;
+	double share;
+
+	trial_open(&t, TW_WORLD_SIM,
+		   "data: {source: digits, count: 64, tests: 8, batch: 8}\n"
+		   "model: {layers: [linear 128, relu, linear 128, relu, linear 128, relu, linear "
+		   "128, relu, linear 128, relu, linear 128, relu, linear 128, relu, linear 128, "
+		   "relu, linear 10]}\n"
+		   "train: {epochs: 1}\nupdate: {rate: 0.01}\n"
+		   "cluster: {stages: 2, place: with-stage}\nstrategy: pipedream\n"
+		   "sim: {compute: {mean: 4s}%s}\n",
+		   nodes);
+	share = t.job->plan.staging.stage[0].forward /
+		(t.job->plan.staging.stage[0].forward + t.job->plan.staging.stage[1].forward);
+	trial_close(&t);
+	return share;
+}
+
+/* `model.stages: auto` gives a machine that is twice as slow half as much. */
+static void stages_follow_the_speeds_of_machines(void **state)
+{
+	(void)state;
+	NEAR(first_share(", nodes: [{count: 2}]"), first_share(""), 1e-12);
+	NEAR(first_share(""), 0.5, 0.1);
+	NEAR(first_share(", nodes: [{speed: 0.5}, {speed: 0.25}]"), 2.0 / 3, 0.1);
+	NEAR(first_share(", nodes: [{speed: 0.7}, {speed: 2.1}]"), 0.47, 0.05);
+}
+
 static void an_explained_job_is_the_job_it_explains(void **state)
 {
 	struct tw_job *job = NULL, *again = NULL;
@@ -172,6 +203,7 @@ int main(void)
 		cmocka_unit_test(a_slow_machine_computes_its_stage_slowly),
 		cmocka_unit_test(latency_is_that_of_the_pair),
 		cmocka_unit_test(bandwidth_is_that_of_the_narrowest),
+		cmocka_unit_test(stages_follow_the_speeds_of_machines),
 		cmocka_unit_test(an_explained_job_is_the_job_it_explains),
 		cmocka_unit_test(bad_nodes_are_refused),
 	};

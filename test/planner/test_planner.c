@@ -99,7 +99,7 @@ static void enumeration_leaves_nothing_out(void **state)
 	assert_true(compared >= 10);
 }
 
-/* --- the optima -------------------------------------------------------------------------------- */
+/* --- the optima ------------------------------------------------------------------------------ */
 
 /* Plans are compared by what they cost in a search; the first lines of `optima` were found by
  * trying all plans, and some are tried again. */
@@ -181,7 +181,7 @@ static void the_search_finds_nearly_the_best(void **state)
 	assert_true(none > 0); /* or nothing shows that none is found where there is none */
 }
 
-/* --- what is in a plan ------------------------------------------------------------------------- */
+/* --- what is in a plan ----------------------------------------------------------------------- */
 
 static void the_same_problem_gives_the_same_plan(void **state)
 {

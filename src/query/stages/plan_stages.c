@@ -120,6 +120,7 @@ static enum tw_status set_problem(struct answer *y, struct tw_error *why)
 	const struct tw_plan *p = &job->plan;
 	const uint32_t n = a->machines.count;
 	const size_t sample = 4096;
+	enum tw_status st;
 
 	y->node = calloc(n, sizeof *y->node);
 	if (!y->node)
@@ -151,8 +152,7 @@ static enum tw_status set_problem(struct answer *y, struct tw_error *why)
 		.down = (double)p->traffic.down->bound(p->traffic.down_options, sample) /
 			(double)(sample * sizeof(float)),
 	};
-	const enum tw_status st = ask_for_lanes(y, why);
-
+	st = ask_for_lanes(y, why);
 	return st == TW_OK ? ask_for_schedules(y, why) : st;
 }
 
@@ -240,19 +240,25 @@ static enum tw_status search(struct answer *y, const struct tw_pipeline *schedul
 static enum tw_status find_plans(struct answer *y, struct tw_error *why)
 {
 	const struct tw_pipeline *own = y->problem.schedule;
+	const struct tw_pipeline *schedule[8];
+	uint32_t schedules = 0;
 	bool limited = false;
 	enum tw_status st = TW_OK;
 
 	for (uint32_t k = 0; k < y->problem.nodes; k++)
 		limited = limited || y->node[k].memory > 0;
-	for (size_t k = 0; st == TW_OK && tw_pipeline_all[k]; k++) {
+	limited = limited && !y->problem.recompute;
+	for (size_t k = 0; tw_pipeline_all[k] && schedules < 8; k++) {
 		const struct tw_pipeline *s = tw_pipeline_all[k];
 
-		if (s != own && (!y->others || !flushes(own) || !flushes(s) || s->options))
-			continue;
-		st = search(y, s, y->problem.recompute, why);
-		if (st == TW_OK && limited && !y->problem.recompute)
-			st = search(y, s, true, why);
+		if (s == own || (y->others && flushes(own) && flushes(s) && !s->options))
+			schedule[schedules++] = s;
+	}
+	y->problem.effort = TW_PLANNER_EFFORT / (schedules * (1 + limited));
+	for (uint32_t k = 0; st == TW_OK && k < schedules; k++) {
+		st = search(y, schedule[k], y->problem.recompute, why);
+		if (st == TW_OK && limited)
+			st = search(y, schedule[k], true, why);
 	}
 	return st;
 }
