@@ -46,8 +46,8 @@ struct tw_duty {
 	void (*begin)(void *actor, struct tw_context *ctx);
 	/* The actor has another identity. */
 	void (*renew)(void *actor, struct tw_context *ctx);
-	/* The member of this slot is in, is out (at a shard: somebody else has it), or its
-	 * connection was made anew. */
+	/* The member of this slot is in (at a shard: a view names it, as somebody new), is out, or
+	 * its connection was made anew. */
 	void (*joined)(void *actor, struct tw_context *ctx, uint32_t slot);
 	void (*lost)(void *actor, struct tw_context *ctx, uint32_t slot);
 	void (*back)(void *actor, struct tw_context *ctx, uint32_t slot);

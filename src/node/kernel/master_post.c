@@ -66,3 +66,17 @@ bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uin
 			return false;
 	return ask(m, ctx, tw_master_to_shard(m, ctx, shard, TW_ASK), flags);
 }
+
+bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
+		     uint32_t flags)
+{
+	const struct member *e = &m->member[slot];
+	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_IDLE);
+
+	if (!msg)
+		return false;
+	msg->h.flags = flags;
+	msg->b.idle = (struct tw_body_idle){ slot, e->incarnation, e->idle, 0 };
+	tw_send(ctx, msg);
+	return true;
+}

@@ -18,5 +18,8 @@ struct tw_msg *tw_replica_to_shard(struct master *m, struct tw_context *ctx, uin
 				   uint32_t shard, enum tw_type type);
 /* ASK: a shard is to tell its state; of replicas, all before a generation begins. */
 bool tw_master_ask(struct master *m, struct tw_context *ctx, uint32_t shard, uint32_t flags);
+/* Say to one shard whether this member has work. */
+bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
+		     uint32_t flags);
 
 #endif

@@ -198,3 +198,52 @@ uint32_t tw_replicas_new_attempt(struct master *m, const struct tw_context *ctx)
 {
 	return ctx->boot << 20 | (++m->replicas.attempt & ((1u << 20) - 1));
 }
+
+uint32_t tw_replicas_next_speaker(const struct master *m)
+{
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT && m->plan->keeping.best;
+	     k = tw_replicas_next(m, k + 1))
+		if (tw_replica_said_all(m, k, REPLICA_KEPT))
+			return k;
+	return tw_replicas_next(m, 0);
+}
+
+uint32_t tw_replicas_speaker(const struct master *m)
+{
+	uint32_t slot = tw_replicas_next_speaker(m);
+
+	if (slot == TW_NO_SLOT)
+		slot = tw_slots_next(&m->members.live, 0);
+	return slot == TW_NO_SLOT ? 0 : m->member[slot].node;
+}
+
+bool tw_replicas_asked(const struct master *m)
+{
+	for (uint32_t k = tw_slots_next(&m->members.live, 0); k != TW_NO_SLOT;
+	     k = tw_slots_next(&m->members.live, k + 1))
+		if (m->member[k].replica.state == REPLICA_ASKED)
+			return true;
+	return false;
+}
+
+void tw_replica_is_none(struct master *m, uint32_t slot)
+{
+	m->replicas.ready -= m->member[slot].replica.state == REPLICA_READY;
+	m->member[slot].replica.state = REPLICA_NONE;
+	for (uint32_t w = 0; w < REPLICA_WORDS; w++)
+		tw_replica_ask_anew(m, slot, w);
+}
+
+void tw_replicas_copy_all(struct master *m)
+{
+	for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT; k = tw_replicas_next(m, k + 1))
+		if (m->member[k].node != m->shard[0].node)
+			tw_replica_is_none(m, k);
+}
+
+const struct cell_info *tw_cell_of_shard(const struct master *m, uint32_t shard)
+{
+	const uint32_t stage = m->plan->staging.stage_of[shard];
+
+	return m->member[0].live ? tw_cell_at(m, 0, tw_plan_cell_for(m->plan, stage, 0)) : NULL;
+}

@@ -40,11 +40,23 @@ struct cell_info *tw_cell_at(const struct master *m, uint32_t slot, uint32_t cel
 struct cell_info *tw_cell_on(const struct master *m, uint32_t node);
 uint32_t tw_cell_slot(const struct master *m, const struct cell_info *c);
 uint32_t tw_cell_number(const struct master *m, const struct cell_info *c);
+/* The cell that is to hold this shard, if all cells of the worker are there; else NULL. */
+const struct cell_info *tw_cell_of_shard(const struct master *m, uint32_t shard);
 /* Is this the node of the live member in this slot, or of one of its cells? */
 bool tw_master_is_of(const struct master *m, uint32_t node, uint32_t slot);
 /* The slot of the member on this node; UINT32_MAX: none. */
 uint32_t tw_master_slot_at(const struct master *m, uint32_t node);
 
+/* It has none, or one that is not what it should be, and gets a copy. */
+void tw_replica_is_none(struct master *m, uint32_t slot);
+/* All replicas but the speaker's are to be copied from it. */
+void tw_replicas_copy_all(struct master *m);
+/* Is somebody's copy on its way? */
+bool tw_replicas_asked(const struct master *m);
+/* The node that speaks for all: that of a live member, the one with a replica first; 0: none. */
+uint32_t tw_replicas_speaker(const struct master *m);
+/* The first replica that is ready, if possible one that has the view of the best evaluation. */
+uint32_t tw_replicas_next_speaker(const struct master *m);
 /* A number for a formation or a copy that is greater than all before, across masters, too. */
 uint32_t tw_replicas_new_attempt(struct master *m, const struct tw_context *ctx);
 /* Is the replica of every live member ready? */

@@ -20,7 +20,7 @@ static bool must_move(const struct master *m)
 static bool must_equalise(const struct master *m)
 {
 	return tw_plan_is_loose(m->plan) && !tw_master_rounds(m) &&
-	       (m->calm.torn || m->replicas.ready != tw_master_live(m));
+	       (m->replicas.torn || m->replicas.ready != tw_master_live(m));
 }
 
 uint32_t tw_phase_wishes(const struct master *m)

@@ -3,7 +3,7 @@
  *
  * There is one holder per plan, chosen when the shard opens: contributions go into a bucket
  * (shard_push.c), wait for their round (duty/round) or for the master's verdict
- * (shard_verdicts.c), are added up with those of other replicas (duty/reduce), or spread to them
+ * (duty/verdict), are added up with those of other replicas (duty/reduce), or spread to them
  * (duty/mix); a portion of an evaluation is added up (duty/batch). */
 #ifndef TW_NODE_KERNEL_TAKER_H
 #define TW_NODE_KERNEL_TAKER_H
@@ -23,6 +23,9 @@ struct tw_taker {
 
 	/* COMMIT: what waited is applied.  NULL: nothing waits for the master. */
 	void (*commit)(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+
+	/* How many contributions of this worker are here and not closed?  NULL: none. */
+	uint32_t (*open)(const struct shard *s, uint32_t slot);
 
 	/* Those who take contributions share `push` (tw_shard_push_contribution), which checks and
 	 * decodes; these are what differs.  NULL: nothing is to be done. */

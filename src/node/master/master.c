@@ -7,9 +7,9 @@
 #include "node/well_formed.h"
 
 static const struct tw_duty *const duties[] = {
-	&tw_eval_master,   &tw_figures_master, &tw_batch_master,
-	&tw_round_master,  &tw_finish_master,  &tw_checkpoint_master,
-	&tw_online_master, &tw_watch_master,   NULL
+	&tw_eval_master,    &tw_figures_master, &tw_batch_master,      &tw_round_master,
+	&tw_verdict_master, &tw_finish_master,  &tw_checkpoint_master, &tw_online_master,
+	&tw_watch_master,   &tw_mix_master,     &tw_host_master,       NULL
 };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
@@ -35,9 +35,8 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->server = tw_heap_zeros(heap, p->crew.servers * sizeof *m->server);
 	all = m->member && m->shard && m->server &&
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
-	      tw_deal_init(m) == TW_OK && tw_speeds_init(m) == TW_OK &&
-	      tw_replicas_init(m) == TW_OK && tw_cells_init(m) == TW_OK &&
-	      tw_duties_open(&m->duties) == TW_OK && tw_verdicts_init(m) == TW_OK;
+	      tw_deal_init(m) == TW_OK && tw_speeds_init(m) == TW_OK && tw_cells_init(m) == TW_OK &&
+	      tw_duties_open(&m->duties) == TW_OK;
 	m->places[SHARD_HOMELESS] = p->problem.shards;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
@@ -69,8 +68,6 @@ static void master_free(struct tw_actor *a)
 	tw_cells_release(m);
 	tw_master_members_release(&m->members, m->heap);
 	tw_deal_release(m);
-	tw_verdicts_release(m);
-	tw_replicas_release(m);
 	tw_quantile_release(&m->speeds);
 	void *const plain[] = { m->member, m->shard, m->server };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
@@ -86,7 +83,7 @@ static void master_start(struct tw_actor *a, struct tw_context *ctx)
 	m->members.views = (uint64_t)ctx->boot << 32; /* newer than those of any master before */
 	tw_timer(ctx, TIMER_GATHER, m->plan->crew.limit);
 	tw_watch_master_start(m, ctx);
-	tw_cut_load(m, ctx);
+	tw_host_load(m, ctx);
 }
 
 /* Each role has its own words, and its own nodes. */
@@ -175,7 +172,9 @@ static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *
 	switch (msg->h.type) {
 	case TW_HELLO:
 		if (msg->b.hello.role == TW_SERVER)
-			tw_master_server_hello(m, ctx, msg);
+			tw_host_server_hello(m, ctx, msg);
+		else if ((msg->h.flags & TW_FLAG_FRESH) && tw_plan_is_staged(m->plan))
+			tw_cells_admit(m, ctx, msg);
 		else if (msg->h.flags & TW_FLAG_FRESH)
 			tw_master_admit(m, ctx, msg);
 		else
@@ -183,7 +182,7 @@ static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *
 		break;
 	case TW_BYE:
 		if (msg->from.role == TW_SERVER)
-			tw_master_server_leaves(m, ctx, msg);
+			tw_host_server_leaves(m, ctx, msg);
 		else
 			tw_master_leaves(m, ctx, msg);
 		break;
@@ -201,17 +200,15 @@ static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *
 		tw_deal_done(m, ctx, msg);
 		break;
 	case TW_HAVE:
-		if (!(msg->h.flags & TW_FLAG_HELD) && tw_plan_judges(m->plan))
-			tw_verdicts_have(m, ctx, msg);
-		else if (!(msg->h.flags & TW_FLAG_HELD) && tw_plan_is_loose(m->plan))
-			tw_calm_have(m, ctx, msg);
+		if (!(msg->h.flags & TW_FLAG_HELD) && tw_plan_is_loose(m->plan))
+			tw_mix_master_have(m, ctx, msg);
 		tw_duties_message(&m->duties, ctx, msg);
 		break;
 	case TW_STATE:
-		tw_master_shard_state(m, ctx, msg);
+		tw_host_shard_state(m, ctx, msg);
 		break;
 	case TW_HOSTED:
-		tw_master_shard_hosted(m, ctx, msg);
+		tw_host_shard_hosted(m, ctx, msg);
 		break;
 	case TW_PART:
 	case TW_SCALAR:
@@ -252,7 +249,7 @@ static void master_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 		tw_watch_master_check(m, ctx);
 		break;
 	case TIMER_COPY:
-		tw_replicas_bring_again(m);
+		tw_host_bring_again(m);
 		break;
 	case TIMER_HOMELESS:
 		tw_watch_master_homeless(m, ctx);
@@ -277,7 +274,7 @@ static void master_down(struct tw_actor *a, struct tw_context *ctx, uint32_t nod
 
 	if (node && node <= m->plan->crew.servers) {
 		m->server[node - 1].state = SERVER_AWAY;
-		tw_master_lose_shards(m, ctx, node);
+		tw_host_lose(m, ctx, node);
 	} else if (node && m->members.cells.cell) {
 		tw_cells_down(m, ctx, node);
 		tw_cells_hold(m, ctx, node, 0);
@@ -299,7 +296,7 @@ static void master_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node,
 		if (m->server[node - 1].boot == boot) {
 			for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 				if (m->shard[s].node == node)
-					tw_master_resync_shard(m, ctx, s);
+					tw_host_resync(m, ctx, s);
 		}
 	} else if (node && m->members.cells.cell) {
 		tw_cells_up(m, ctx, node, boot);
@@ -326,7 +323,7 @@ static void master_loaded(struct tw_actor *a, struct tw_context *ctx, uint64_t c
 {
 	struct master *m = (struct master *)a;
 
-	tw_cut_loaded(m, ctx, cut, parts, count, status);
+	tw_host_loaded(m, ctx, cut, parts, count, status);
 	tw_master_drive(m, ctx);
 }
 

@@ -4,6 +4,6 @@
 
 uint64_t tw_master_new_generation(struct master *m, struct tw_context *ctx)
 {
-	tw_verdicts_reset(m);
+	tw_verdict_master_reset(m);
 	return m->restart.generation = ((uint64_t)ctx->boot << 32) | ++m->restart.counter;
 }

@@ -8,20 +8,6 @@
  *  (3) what was dropped as late comes back with the lease that is done, and is dealt again. */
 #include "node/master/master.h"
 
-bool tw_deal_idle_to(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t shard,
-		     uint32_t flags)
-{
-	const struct member *e = &m->member[slot];
-	struct tw_msg *msg = tw_master_to_shard(m, ctx, shard, TW_IDLE);
-
-	if (!msg)
-		return false;
-	msg->h.flags = flags;
-	msg->b.idle = (struct tw_body_idle){ slot, e->incarnation, e->idle, 0 };
-	tw_send(ctx, msg);
-	return true;
-}
-
 /* Say to the shards of a gate that asks who is active that this worker has nothing to do, or has
  * again. */
 void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle)
@@ -31,7 +17,7 @@ void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	if (e->idle == idle)
 		return;
 	e->idle = idle;
-	tw_verdicts_active(m, slot);
+	tw_verdict_master_active(m, slot);
 	if (!tw_plan_shards_know_active(m->plan))
 		return;
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
@@ -182,7 +168,7 @@ void tw_deal_forget(struct master *m, struct tw_context *ctx)
 			m->dealer->undo(m, ctx, k);
 		e->held.count = 0;
 		e->idle = false;
-		tw_verdicts_active(m, k);
+		tw_verdict_master_active(m, k);
 		tw_deal_appetite(m, k, e->live ? APPETITE_HUNGRY : APPETITE_NONE);
 	}
 	m->dealing.open_leases = m->dealing.open_samples = 0;

@@ -22,7 +22,7 @@ static void begin(struct master *m, struct tw_context *ctx)
 	m->restart.begun = true;
 	m->phase = PHASE_RUN;
 	m->dealing.again = m->dealing.turns = true;
-	tw_calm_begin(m, ctx);
+	tw_mix_master_begin(m, ctx);
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
 		if (m->member[k].live)
 			tw_master_places(m, ctx, k, true);
@@ -79,7 +79,7 @@ static void run(struct master *m, struct tw_context *ctx)
 	deal(m, ctx);
 	/* between two rounds, who has joined gets a copy, and the next round waits for it */
 	if (m->phase == PHASE_RUN && !tw_replicas_ready(m) && tw_phase_at_border(m) &&
-	    tw_replicas_bring(m, ctx))
+	    tw_host_bring(m, ctx))
 		deal(m, ctx);
 	if (m->phase != PHASE_RUN)
 		return;
@@ -138,10 +138,10 @@ static void drained(struct master *m, struct tw_context *ctx)
 {
 	size_t k = 0;
 
-	if (!tw_phase_is_drained(m) || !tw_calm(m, ctx) || tw_eval_master_keeps(m))
+	if (!tw_phase_is_drained(m) || !tw_mix_master_calm(m, ctx) || tw_eval_master_keeps(m))
 		return;
 	if (tw_phase_wishes(m) & TW_WISH_EQUALISE) { /* the generation ends: no duty finishes it */
-		tw_calm_reform(m, ctx);
+		tw_mix_master_reform(m, ctx);
 		return;
 	}
 	/* which may not end any more */
@@ -170,9 +170,9 @@ static void look_at_views(struct master *m, struct tw_context *ctx)
 		return;
 	if (tw_plan_is_loose(m->plan) && m->phase != PHASE_SCORE) {
 		tw_eval_master_average(m);
-		tw_calm_view(m, ctx);
+		tw_mix_master_view(m, ctx);
 	} else {
-		tw_replicas_compare(m, ctx);
+		tw_host_compare(m, ctx);
 		tw_eval_master_viewed(m, ctx);
 	}
 }
@@ -200,13 +200,13 @@ static void do_what_is_due(struct master *m, struct tw_context *ctx)
 		const enum phase before = m->phase;
 
 		if (before != PHASE_OVER)
-			tw_master_servers_go(m, ctx);
+			tw_host_servers_go(m, ctx);
 		switch (m->phase) {
 		case PHASE_GATHER:
-			tw_master_gather(m, ctx);
+			tw_host_gather(m, ctx);
 			break;
 		case PHASE_AGREE:
-			tw_master_agreed(m, ctx);
+			tw_host_agreed(m, ctx);
 			break;
 		case PHASE_RELEASE:
 			begin(m, ctx);
@@ -238,7 +238,7 @@ static void do_what_is_due(struct master *m, struct tw_context *ctx)
 void tw_master_drive(struct master *m, struct tw_context *ctx)
 {
 	look_at_views(m, ctx);
-	tw_verdicts_give(m, ctx);
+	tw_verdict_master_give(m, ctx);
 	do_what_is_due(m, ctx);
 	if (tw_eval_master_scored(m, ctx)) /* a cut has all its parts now */
 		do_what_is_due(m, ctx);

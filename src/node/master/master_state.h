@@ -73,7 +73,7 @@ enum appetite {
 	APPETITE_EARLY,  /* the same, but because it is not its turn: see dealing.warm_until */
 };
 
-/* A member's replica of all shards (plan.topology): see master_replicas.c. */
+/* A member's replica of all shards (plan.topology): see duty/host. */
 enum replica_state {
 	REPLICA_NONE,
 	REPLICA_ASKED, /* it was told to make one, or another to give it a copy */
@@ -96,31 +96,11 @@ struct replica {
 	uint32_t attempt;              /* that it was asked for with */
 	uint32_t heard[REPLICA_WORDS]; /* shards that have said so */
 	uint64_t digest;               /* of the views that it keeps for the evaluation */
-	/* master_takeover.c */
+	/* host_takeover.c */
 	bool outlived;              /* it has a life from before this master ... */
 	bool torn;                  /* ... whose shards are not of one round and generation */
 	uint32_t stated;            /* shards that have told their state, in order ... */
 	uint64_t round, generation; /* ... which is this */
-};
-
-/* A contribution that some shards have; seq 0: none. */
-struct awaited {
-	uint64_t seq;
-	int64_t read; /* updates that were in what it was computed on, where they were fewest ... */
-	uint32_t
-		own; /* ... and those of its own worker that were not, but are in it nevertheless */
-	uint32_t have; /* shards that have it */
-	bool refused;  /* some shard found its numbers bad */
-};
-
-/* What a member has pushed, and what it is part of: see master_verdicts.c. */
-struct awaiting {
-	uint32_t incarnation; /* whose these two are */
-	uint64_t judged;      /* the last contribution that was */
-	struct awaited wait[TW_CREDITS];
-	uint32_t collected; /* contributions of this slot that wait for update ... */
-	int64_t update;     /* ... this one; elsewhere there are none */
-	bool active;        /* it counts among those whom an update may wait for */
 };
 
 struct member {
@@ -135,7 +115,6 @@ struct member {
 	uint64_t own;            /* samples of its own, see master_subsets.c */
 	struct speed speed;      /* where plan.traffic.adaptive asks for it */
 	int64_t asked;           /* when it was last given work, or finished some */
-	struct awaiting awaiting;
 	struct replica replica;
 	uint32_t barred_node,
 		barred_boot; /* who was removed from this slot as stuck; boot 0: none */
@@ -148,7 +127,7 @@ struct cell_info {
 	uint32_t next_at; /* the next one in cell_book.at_node */
 };
 
-/* All of them.  `put` in master_cells.c alone changes it. */
+/* All of them.  tw_cells_put alone changes it. */
 struct cell_book {
 	struct cell_info *cell; /* by slot and cell; NULL: workers have no cells */
 	uint32_t *at_node;      /* first places of chains, by node; UINT32_MAX: none */
@@ -187,9 +166,8 @@ struct shard_info {
 	enum shard_place place; /* tw_shard_put alone changes it */
 	uint32_t node, incarnation;
 	bool agreed, counted;
-	bool confirmed; /* it has carried out the last set of verdicts */
-	bool steady;    /* it has said how much was in when nothing was left to deal */
-	uint64_t had;   /* samples, when the first were dealt; see struct steady */
+	bool steady;  /* it has said how much was in when nothing was left to deal */
+	uint64_t had; /* samples, when the first were dealt; see struct steady */
 	struct tw_spans applied, twice;
 	uint64_t round;
 	struct tw_member *set; /* its last committed set, or (tw_plan_judges) struct tw_judged */
@@ -216,7 +194,7 @@ struct server_info {
 	bool left; /* it was told that it may go */
 	uint32_t boot;
 	uint32_t hosted, stated; /* shards it says it holds; those that have reported */
-	uint32_t load;           /* shards that it has or is to have: tw_cut_assign counts */
+	uint32_t load;           /* shards that it has or is to have: tw_host_assign counts */
 };
 
 /* What was dealt and applied before this generation. */
@@ -239,7 +217,7 @@ struct shard_range {
 	uint32_t from, to;
 };
 
-/* The state to resume from.  tw_master_agreed makes the history known, and ends a move. */
+/* The state to resume from.  tw_host_agreed makes the history known, and ends a move. */
 struct restart {
 	bool resume;              /* the world's clock continues from the cut's: release on time */
 	bool begun;               /* training has begun in this generation or an earlier one */
@@ -249,7 +227,7 @@ struct restart {
 	enum history history;
 	enum move move;
 	int64_t release;        /* when training continues; 0: immediately */
-	uint64_t generation;    /* see (1) in master_shards.c */
+	uint64_t generation;    /* see (11) in duty/host/README.md */
 	uint64_t current;       /* that workers may know: every shard has agreed to it */
 	uint64_t counter, asks; /* of generations and pins; of ASKs */
 	uint32_t lacks;         /* that has not agreed */
@@ -314,55 +292,7 @@ struct replicas {
 	uint64_t *bits;   /* by slot, word and shard: who has said what */
 	uint32_t words;   /* of 64 shards */
 	uint32_t attempt; /* numbers of formations and copies given by this master */
-};
-
-/* What replicas have that outlived a master.  See master_takeover.c. */
-struct takeover {
-	bool stated; /* somebody has told: shard_info has its books, host_cut its generation */
-	bool over;   /* it is decided */
-};
-
-/* How equal replicas are that differ while they train.  See master_calm.c; tw_calm_begin and
- * tw_calm_lost reset the state. */
-enum calm_state {
-	CALM_NOT,
-	CALM_SETTLING,
-	CALM_AVERAGING,
-	CALM_ADOPTING, /* all have the mean, and were told to adopt it */
-	CALM_EQUAL,    /* all have the same parameters, or will have the speaker's */
-};
-
-struct calm {
-	enum calm_state state;
-	uint32_t attempt; /* of the last formation but one of views */
-	bool torn;        /* somebody has gone since the generation began */
-	uint32_t views;   /* number of the formation that takes the mean of views ... */
-	uint32_t viewers; /* ... and its members */
-};
-
-/* Contributions that the master judges for all shards.  See master_verdicts.c.  tw_verdicts_reset
- * and tw_verdicts_agree start from nothing.
- *
- *  (1) `queue` has what is on every shard and not judged, in that order, and what is to be told as
- *      void.
- *  (2) `unconfirmed` shards have not carried out the last set; meanwhile no other one is sent.
- *  (3) `applied` counts updates, and so do struct awaited's figures; the last set made `updates` of
- *      them.
- *  (4) `kept` is what shards have collected; its `workers` and `inverse` are of active members, of
- *      which there are `active`. */
-struct verdicts {
-	uint64_t number; /* sets sent in this generation */
-	struct tw_judged *set;
-	uint32_t count, updates, unconfirmed;
-	int64_t applied;
-	struct tw_judged *queue;
-	size_t room;
-	uint32_t queued;
-	struct tw_collected kept;
-	uint32_t active;
-	bool flush;     /* what is collected is not the same everywhere: begin with applying it */
-	uint64_t *have; /* bits by slot, credit and shard */
-	uint32_t words; /* of 64 shards */
+	bool torn;        /* they differ, and somebody has gone since the generation began */
 };
 
 /* --- cuts ------------------------------------------------------------------------------------- */
@@ -411,14 +341,14 @@ struct master {
 	struct dealing dealing;
 	struct rounds rounds;
 	struct replicas replicas;
-	struct takeover takeover;
-	struct calm calm;
-	struct verdicts verdicts;
 	struct cuts cuts;
 	struct checkpoint_master *checkpoint; /* duty/checkpoint */
 	struct eval_master *eval;             /* duty/eval */
 	struct figures_master *figures;       /* duty/figures */
 	struct batch_master *batch;           /* duty/batch; NULL: no batch method drives the run */
+	struct mix_master *mix;               /* duty/mix; NULL: replicas do not differ */
+	struct host_master *host;             /* duty/host */
+	struct verdict_master *verdict;       /* duty/verdict; NULL: the master does not judge */
 	struct round_master *round;           /* duty/round; NULL: there are no rounds */
 	struct finish_master *finish;         /* duty/finish */
 	struct online_master *online;         /* duty/online; NULL: the run is not online */

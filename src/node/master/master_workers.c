@@ -13,105 +13,6 @@
 
 /* --- words ---------------------------------------------------------------------------------- */
 
-/* Where the shards are for this worker: on servers, or on its own node; and its cells. */
-static bool put_places(struct master *m, struct tw_context *ctx, struct tw_msg *msg, uint32_t slot)
-{
-	const uint32_t cells = tw_plan_is_staged(m->plan) ? tw_plan_cells(m->plan) : 0;
-	const bool own = tw_master_has_replicas(m);
-	struct tw_place *tail;
-	uint32_t count = cells;
-
-	if (own && m->member[slot].replica.state != REPLICA_READY)
-		return true;
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		count += tw_shard_has_home(&m->shard[s]);
-	if (!count)
-		return true;
-	tail = tw_msg_tail(ctx, msg, count * sizeof *tail);
-	if (!tail)
-		return false;
-	for (count = 0; count < cells; count++) {
-		const struct cell_info *c = tw_cell_at(m, slot, count);
-
-		tail[count] = (struct tw_place){ count, c->node, c->boot, TW_PLACE_CELL };
-	}
-	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
-		if (tw_shard_has_home(&m->shard[s]))
-			tail[count++] =
-				(struct tw_place){ s, own ? m->member[slot].node : m->shard[s].node,
-						   m->shard[s].incarnation, TW_PLACE_SHARD };
-	return true;
-}
-
-void tw_master_places(struct master *m, struct tw_context *ctx, uint32_t slot, bool running)
-{
-	for (uint32_t c = 0; c < tw_plan_cells(m->plan); c++) {
-		struct tw_msg *msg = tw_master_to_cell(m, ctx, slot, c, TW_VIEW);
-
-		if (!msg)
-			return;
-		msg->h.incarnation = m->member[slot].incarnation;
-		msg->b.view =
-			(struct tw_body_view){ tw_master_live(m), running, ++m->members.views };
-		if (!put_places(m, ctx, msg, slot))
-			return;
-		tw_send(ctx, msg);
-	}
-}
-
-/* A worker as a shard knows it: the cells that speak to the shard, the lanes of its stage in order.
- * Returns how many. */
-static uint32_t name_senders(const struct master *m, const struct tw_member *who, uint32_t shard,
-			     struct tw_member *out)
-{
-	const struct tw_stage *stage = tw_plan_stage_at(m->plan, shard);
-	const uint32_t lanes = tw_plan_lanes(m->plan, shard);
-
-	for (uint32_t l = 0; l < lanes; l++) {
-		out[l] = *who;
-		out[l].node = stage ? tw_cell_at(m, who->slot, stage->cell + l)->node
-				    : m->member[who->slot].node;
-	}
-	return lanes;
-}
-
-void tw_master_full_view(struct master *m, struct tw_context *ctx, uint32_t shard)
-{
-	struct tw_msg *msg;
-	struct tw_member *tail;
-	uint32_t count = 0;
-
-	if (tw_master_has_replicas(m)) {
-		for (uint32_t k = tw_replicas_next(m, 0); k != TW_NO_SLOT;
-		     k = tw_replicas_next(m, k + 1))
-			tw_replica_view(m, ctx, k, shard);
-		return;
-	}
-	if (tw_verdicts_come_first(m))
-		return;
-	msg = tw_master_to_shard(m, ctx, shard, TW_VIEW);
-	if (!msg)
-		return;
-	msg->h.flags = TW_FLAG_FULL | tw_master_untimed(m);
-	msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
-	if (tw_master_live(m)) {
-		tail = tw_msg_tail(
-			ctx, msg, tw_master_live(m) * tw_plan_lanes(m->plan, shard) * sizeof *tail);
-		if (!tail)
-			return;
-		for (uint32_t k = tw_slots_next(&m->members.live, 0); k != TW_NO_SLOT;
-		     k = tw_slots_next(&m->members.live, k + 1))
-			count += name_senders(
-				m, &(struct tw_member){ k, m->member[k].incarnation, TW_LIVE, 0 },
-				shard, tail + count);
-	}
-	tw_send(ctx, msg);
-	for (uint32_t k = 0; k < m->plan->crew.workers && tw_plan_shards_know_active(m->plan); k++)
-		if (m->member[k].live && m->member[k].idle &&
-		    !tw_deal_idle_to(m, ctx, k, shard, tw_master_untimed(m)))
-			return;
-}
-
 static void tell_shard(struct master *m, struct tw_context *ctx, struct tw_msg *msg, uint32_t shard,
 		       const struct tw_member *one)
 {
@@ -121,7 +22,7 @@ static void tell_shard(struct master *m, struct tw_context *ctx, struct tw_msg *
 	if (!tail)
 		return;
 	msg->b.view = (struct tw_body_view){ tw_master_live(m), 1, ++m->members.views };
-	name_senders(m, one, shard, tail);
+	tw_master_name_senders(m, one, shard, tail);
 	tw_send(ctx, msg);
 }
 
@@ -139,7 +40,7 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 		tw_members(ctx, &one, 1);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		if (tw_shard_has_home(&m->shard[s]) && !tw_master_has_replicas(m) &&
-		    !tw_verdicts_come_first(m))
+		    !tw_verdict_master_comes_first(m))
 			tell_shard(m, ctx, tw_master_to_shard(m, ctx, s, TW_VIEW), s, &one);
 		for (uint32_t k = all ? tw_replicas_next(m, 0) : TW_NO_SLOT; k != TW_NO_SLOT;
 		     k = tw_replicas_next(m, k + 1))
@@ -153,51 +54,9 @@ static void tell_member(struct master *m, struct tw_context *ctx, uint32_t slot,
 						  .state = state } });
 }
 
-void tw_master_refuse_node(struct tw_context *ctx, uint32_t node, uint32_t incarnation,
-			   enum tw_refusal why)
-{
-	struct tw_msg *msg = tw_msg_to(ctx, (struct tw_addr){ node, TW_WORKER, 0 }, TW_REFUSE);
-
-	if (!msg)
-		return;
-	msg->h.incarnation = incarnation;
-	msg->b.refuse.why = why;
-	tw_send(ctx, msg);
-}
-
 static void refuse(struct tw_context *ctx, const struct tw_msg *to, enum tw_refusal why)
 {
 	tw_master_refuse_node(ctx, to->from.node, to->h.incarnation, why);
-}
-
-void tw_master_welcome_cell(struct master *m, struct tw_context *ctx, uint32_t slot, uint32_t cell)
-{
-	struct member *e = &m->member[slot];
-	struct tw_msg *msg = tw_master_to_cell(m, ctx, slot, cell, TW_WELCOME);
-	struct tw_block *part = tw_checkpoint_master_kept(m, slot, cell);
-
-	if (!msg)
-		return;
-	msg->b.welcome = (struct tw_body_welcome){ .slot = slot,
-						   .incarnation = e->incarnation,
-						   .workers = m->plan->crew.workers,
-						   .boot = tw_plan_is_staged(m->plan)
-								   ? tw_cell_at(m, slot, cell)->boot
-								   : e->boot,
-						   .cut = m->cuts.last,
-						   .cell = cell };
-	if (part) {
-		msg->payload = tw_block_keep(part);
-		msg->h.payload = (uint32_t)part->bytes;
-	}
-	if (put_places(m, ctx, msg, slot))
-		tw_send(ctx, msg);
-}
-
-static void send_welcome(struct master *m, struct tw_context *ctx, uint32_t slot)
-{
-	for (uint32_t c = 0; c < tw_plan_cells(m->plan); c++)
-		tw_master_welcome_cell(m, ctx, slot, c);
 }
 
 /* --- members --------------------------------------------------------------------------------- */
@@ -243,7 +102,7 @@ static void seat(struct master *m, uint32_t slot, uint32_t node)
 	tw_slots_put(&m->members.live, slot, true);
 	tw_speed_seat(m, slot, true);
 	tw_orphans_seat(m, slot, true);
-	tw_verdicts_active(m, slot);
+	tw_verdict_master_active(m, slot);
 	m->dealing.turns = true;
 	m->waits.came = true;
 }
@@ -260,7 +119,7 @@ static void unseat(struct master *m, uint32_t slot)
 	tw_slots_put(&m->members.live, slot, false);
 	tw_speed_seat(m, slot, false);
 	tw_orphans_seat(m, slot, false);
-	tw_verdicts_active(m, slot);
+	tw_verdict_master_active(m, slot);
 	m->dealing.turns = true;
 }
 
@@ -278,23 +137,6 @@ bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struc
 	return false;
 }
 
-uint32_t tw_master_new_incarnation(struct master *m, struct tw_context *ctx)
-{
-	return ctx->boot << 20 | ++m->members.incarnations;
-}
-
-void tw_master_welcome_again(struct master *m, struct tw_context *ctx, uint32_t slot)
-{
-	struct member *e = &m->member[slot];
-
-	e->incarnation = tw_master_new_incarnation(m, ctx);
-	e->held.next = (uint64_t)ctx->boot << 20; /* it begins to count again */
-	e->held.confirmed = 0;
-	e->steps = e->samples = 0;
-	e->heard = false;
-	send_welcome(m, ctx, slot);
-}
-
 void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 		      enum tw_member_state state)
 {
@@ -307,7 +149,7 @@ void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 	       tw_master_live(m) == 2 ? "s" : "");
 	unseat(m, slot);
 	tw_cells_lost(m, ctx, slot);
-	tw_replica_lost(m, ctx, slot);
+	tw_host_lost(m, ctx, slot);
 	e->steps = e->samples = 0;
 	m->count.lost_copies +=
 		state == TW_GONE && (tw_plan_own_parameters(m->plan) ||
@@ -331,7 +173,7 @@ void tw_master_leaves(struct master *m, struct tw_context *ctx, const struct tw_
 	m->waits.came =
 		true; /* if only to leave: those who are missing are waited for from now on */
 	if (slot == UINT32_MAX && tw_plan_is_staged(m->plan))
-		tw_cells_down(m, ctx, node); /* others waited with it */
+		tw_cells_vacate(m, ctx, node); /* others waited with it */
 	/* our welcome was on its way, or a shard has turned it away; if the word is an old one, the
 	 * node hears that it is out */
 	if (slot == UINT32_MAX)
@@ -390,16 +232,11 @@ void tw_master_admit(struct master *m, struct tw_context *ctx, const struct tw_m
 	uint32_t slot = tw_master_slot_at(m, msg->from.node);
 	bool turned_away = false; /* by a shard, although it is who it says */
 
-	if (tw_plan_is_staged(m->plan)) {
-		tw_cells_admit(m, ctx, msg);
-		return;
-	}
-
 	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot)
 		turned_away = m->member[slot].incarnation == msg->h.incarnation;
 	if (slot != UINT32_MAX && m->member[slot].boot == msg->b.hello.boot &&
 	    !m->member[slot].heard && !turned_away) { /* it asked twice */
-		send_welcome(m, ctx, slot);
+		tw_master_welcome(m, ctx, slot);
 		tw_deal_resend(m, ctx, slot);
 		return;
 	}
@@ -435,8 +272,8 @@ void tw_master_take_in(struct master *m, struct tw_context *ctx, uint32_t slot, 
 	e->held.next = (uint64_t)ctx->boot << 20; /* newer than any master's before */
 	e->held.confirmed = 0;
 	e->idle = e->heard = false;
-	tw_verdicts_active(m, slot);
-	send_welcome(m, ctx, slot);
+	tw_verdict_master_active(m, slot);
+	tw_master_welcome(m, ctx, slot);
 	tell_member(m, ctx, slot, TW_LIVE);
 	tw_duties_joined(&m->duties, ctx, slot);
 	if (m->phase == PHASE_DRAIN) /* others must not wait for it: it gets nothing to do now */
@@ -504,14 +341,15 @@ void tw_master_rejoin(struct master *m, struct tw_context *ctx, const struct tw_
 		tw_deal_asks(m, h->slot);
 	tell_member(m, ctx, h->slot, TW_LIVE);
 	tw_master_places(m, ctx, h->slot, m->phase != PHASE_DRAIN);
-	tw_takeover_joined(m, ctx, h->slot);
+	tw_host_came_back(m, ctx, h->slot);
 }
 
 void tw_master_reconnected(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
-	send_welcome(m, ctx, slot);
+	tw_master_welcome(m, ctx, slot);
 	tw_deal_resend(m, ctx, slot);
 	tw_master_places(m, ctx, slot, m->phase != PHASE_DRAIN);
-	tw_replica_resync(m, ctx, slot);
+	tw_host_resync_replica(m, ctx, slot);
+	tw_mix_master_resync(m, ctx, slot);
 	tw_duties_back(&m->duties, ctx, slot);
 }

@@ -31,7 +31,7 @@
  *      for each time that it was answered.
  *
  * The list is the whole shard's.  Here messages are told apart; each goes to the file that sees to
- * it: shard_push.c, shard_verdicts.c, shard_answer.c, shard_members.c, shard_host.c,
+ * it: shard_push.c, shard_pull.c, shard_members.c,
  * or to the duty that hears it.
  *
  * See docs/RATIONALE.md for why a shard, and not a chunk, is the unit of all this. */
@@ -40,20 +40,20 @@
 #include "node/duty/batch/batch.h"
 #include "node/duty/checkpoint/checkpoint.h"
 #include "node/duty/eval/eval.h"
+#include "node/duty/host/host.h"
 #include "node/duty/mix/mix.h"
 #include "node/duty/reduce/reduce.h"
 #include "node/duty/round/round.h"
+#include "node/duty/verdict/verdict.h"
 #include "node/well_formed.h"
 
 /* --- the actor ---------------------------------------------------------------------------- */
 
-static const struct tw_duty *const duties[] = { &tw_eval_shard,
-						&tw_batch_shard,
-						&tw_checkpoint_shard,
-						&tw_reduce_shard,
-						&tw_round_shard,
-						&tw_mix_shard,
-						NULL };
+static const struct tw_duty *const duties[] = {
+	&tw_eval_shard,   &tw_batch_shard, &tw_checkpoint_shard,
+	&tw_reduce_shard, &tw_round_shard, &tw_verdict_shard,
+	&tw_mix_shard,    &tw_host_shard,  NULL
+};
 
 /* Another replica confirms after so many contributions, at the latest, before it says more: 32, and
  * as many once more after a connection was made anew. */
@@ -70,7 +70,7 @@ static struct tw_actor *shard_new(struct tw_heap *heap, const void *arg)
 	s->plan = a->plan;
 	s->taker = tw_duties_seat(&s->duties);
 	if (!s->taker)
-		s->taker = tw_plan_judges(s->plan) ? &tw_taker_verdict : &tw_taker_bucket;
+		s->taker = &tw_taker_bucket;
 	s->heap = heap;
 	s->index = a->index;
 	tw_early_init(&s->early, a->plan->crew.servers + a->plan->crew.workers + 1, EARLY_EACH);
@@ -84,7 +84,7 @@ static void shard_free(struct tw_actor *a)
 
 	if (!s)
 		return;
-	tw_shard_let_go(s);
+	tw_host_shard_let_go(s);
 	s->heap->put(s->heap, s);
 }
 
@@ -194,7 +194,7 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 	case TW_COMMIT:
 		if (s->taker->commit)
 			s->taker->commit(s, ctx, m);
-		tw_shard_give_late(s, ctx);
+		tw_host_shard_give_late(s, ctx);
 		break;
 	case TW_VIEW:
 		tw_shard_view(s, ctx, m);
@@ -203,15 +203,15 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 		tw_shard_idle(s, ctx, m);
 		break;
 	case TW_HOST:
-		tw_shard_host(s, ctx, m);
+		tw_host_shard_host(s, ctx, m);
 		break;
 	case TW_ASK:
 		if (m->h.flags & TW_FLAG_HELD) {
 			tw_shard_tell_wait(s, ctx, m);
 			break;
 		}
-		tw_shard_state(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
-		tw_verdict_tell_again(s, ctx);
+		tw_host_shard_tell(s, ctx, m->b.ask.number, m->h.flags & TW_FLAG_FREE);
+		tw_verdict_shard_tell_again(s, ctx);
 		break;
 	case TW_FORM:
 	case TW_REDUCE:
@@ -223,10 +223,10 @@ static void hear(void *actor, struct tw_context *ctx, const struct tw_msg *m)
 		tw_duties_message(&s->duties, ctx, m);
 		break;
 	case TW_GIVE:
-		tw_shard_give(s, ctx, m);
+		tw_host_shard_give(s, ctx, m);
 		break;
 	case TW_COPY:
-		tw_shard_copy(s, ctx, m);
+		tw_host_shard_copy(s, ctx, m);
 		break;
 	case TW_SPREAD:
 		if (s->taker->other)
@@ -282,8 +282,7 @@ static void shard_up(struct tw_actor *a, struct tw_context *ctx, uint32_t node, 
 		s->fence.term = boot;
 	if (!s->hosted)
 		return;
-	tw_shard_state(s, ctx, 0, 0);
-	tw_verdict_tell_again(s, ctx);
+	tw_host_shard_tell(s, ctx, 0, 0);
 	tw_duties_home(&s->duties, ctx, s->index);
 }
 

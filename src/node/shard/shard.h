@@ -3,7 +3,7 @@
  *
  * The rules of all this are in shard.c.  The parts, who keeps them true and who resets them:
  *
- *	slice      what is trained                       slice.h, slice_update.h; shard_host.c
+ *	slice      what is trained                       slice.h, slice_update.h; duty/host
  *	fence      whom it obeys, and what is too old    shard.c, shard_members.c
  *	early      what other replicas said too early    shard.c, kernel/early.h
  *	worker      one worker                            shard_members.c
@@ -11,12 +11,11 @@
  *	clocks     how far workers are                   shard_clocks.h
  *	queue      requests that wait                    shard_queue.c
  *	readers    who computes on which version         shard_readers.c
- *	committed  what was committed last               duty/round, shard_verdicts.c
+ *	committed  what was committed last               duty/round, duty/verdict
  *	bucket     contributions on their way            shard_bucket.c
- *	gives      copies that wait for a COMMIT         shard_host.c
  *	duties     protocols with a folder of their own  kernel/duty.h
  *
- * tw_shard_let_go resets all of them; of the fence, generation, term and attempt stay. */
+ * tw_host_shard_let_go resets all of them; of the fence, generation, term and attempt stay. */
 #ifndef TW_NODE_SHARD_SHARD_H
 #define TW_NODE_SHARD_SHARD_H
 
@@ -59,13 +58,13 @@ struct shard_worker_strikes {
 };
 
 enum shard_worker_state {
-	SHARD_WORKER_ABSENT,  /* it has not come, has left, or was removed */
+	SHARD_WORKER_ABSENT,  /* it has not come, or was removed */
+	SHARD_WORKER_LEFT,    /* ... or has left, and took all along */
 	SHARD_WORKER_CLAIMED, /* here by its own word only: no view has named it yet */
 	SHARD_WORKER_MEMBER,  /* a view has named it */
 };
 
-/* One worker as this shard knows it.  `waiting` may be of an earlier incarnation, until a view says
- * that this life is over.  `sent` and `last` are there only while the worker is here. */
+/* One worker as this shard knows it.  `sent` and `last` are there only while the worker is here. */
 struct shard_worker {
 	struct tw_addr addr;
 	uint32_t incarnation, node; /* node: only this one speaks for it */
@@ -81,7 +80,6 @@ struct shard_worker {
 	struct shard_worker_strikes strikes;
 	struct shard_worker_request request;
 	struct shard_worker_sent *sent; /* newest first; members.memory of them, or NULL */
-	struct contribution *waiting;   /* for the master's verdict, in order; NULL none */
 	struct contribution *last;      /* its last gradient (B-FASGD's skipped pushes) */
 };
 
@@ -162,13 +160,6 @@ struct shard_bucket {
 	struct contribution *spare; /* made and not in use */
 };
 
-/* Copies that this replica gives when it has applied so many rounds (struct tw_body_give). */
-struct shard_gives {
-	struct tw_body_give *at;
-	uint32_t count;
-	size_t room;
-};
-
 struct shard {
 	const struct tw_plan *plan;
 	struct tw_heap *heap;
@@ -183,12 +174,13 @@ struct shard {
 	struct shard_readers readers;
 	struct shard_committed committed;
 	struct shard_bucket bucket;
-	struct shard_gives gives;
-	const struct tw_taker *taker; /* kernel/taker.h */
-	struct eval_shard *eval;      /* duty/eval */
-	struct round_shard *round;    /* duty/round; NULL: there are no rounds */
-	struct reduce_shard *reduce;  /* duty/reduce; NULL: no replicas add up rounds */
-	struct mix_shard *mix;        /* duty/mix; NULL: replicas do not differ */
+	const struct tw_taker *taker;  /* kernel/taker.h */
+	struct eval_shard *eval;       /* duty/eval */
+	struct host_shard *host;       /* duty/host */
+	struct verdict_shard *verdict; /* duty/verdict; NULL: the master does not judge */
+	struct round_shard *round;     /* duty/round; NULL: there are no rounds */
+	struct reduce_shard *reduce;   /* duty/reduce; NULL: no replicas add up rounds */
+	struct mix_shard *mix;         /* duty/mix; NULL: replicas do not differ */
 	struct tw_duties duties;
 };
 
@@ -237,7 +229,7 @@ static inline uint32_t tw_shard_slot(const struct shard *s, uint32_t sender)
 
 static inline bool tw_shard_worker_is_here(const struct shard_worker *g)
 {
-	return g->state != SHARD_WORKER_ABSENT;
+	return g->state >= SHARD_WORKER_CLAIMED;
 }
 
 /* Was the last contribution of this worker refused for its numbers? */
@@ -286,7 +278,7 @@ struct tw_msg *tw_shard_to_worker(const struct shard *s, struct tw_context *ctx,
 /* --- shard_push.c --------------------------------------------------------------------------- */
 
 /* Takers of contributions: see kernel/taker.h. */
-extern const struct tw_taker tw_taker_bucket, tw_taker_verdict;
+extern const struct tw_taker tw_taker_bucket;
 /* Their `push`, and what they have in common. */
 void tw_shard_push_contribution(struct shard *s, struct tw_context *ctx, uint32_t slot,
 				const struct tw_msg *m);
@@ -374,38 +366,24 @@ enum tw_status tw_bucket_init(struct shard *s);
 void tw_bucket_flush(struct shard *s, struct tw_context *ctx);
 void tw_bucket_release(struct shard *s);
 
-/* --- shard_verdicts.c ----------------------------------------------------------------------- */
-
-/* Keep a contribution until the master has judged it, and tell the master; takes it over. */
-void tw_verdict_await(struct shard *s, struct tw_context *ctx, struct contribution *c);
-/* How many contributions of this worker's life wait that are not closed. */
-uint32_t tw_verdict_count(const struct shard_worker *g);
-static inline uint32_t tw_verdict_open(const struct shard_worker *g)
-{
-	return g->waiting ? tw_verdict_count(g) : 0;
-}
-/* Does this one wait? */
-bool tw_verdict_waits(const struct shard_worker *g, uint64_t seq);
-/* The master may have lost what it was told, or was not told; of one worker, or of all. */
-void tw_verdict_tell_of(struct shard *s, struct tw_context *ctx, uint32_t slot);
-void tw_verdict_tell_again(struct shard *s, struct tw_context *ctx);
-/* Lives of this worker but this one are over (0: all are): what they left is not judged. */
-void tw_verdict_forget(struct shard *s, uint32_t slot, uint32_t but);
-/* A new generation, or the end: nothing waits, and sets are counted from 0. */
-void tw_verdict_forget_all(struct shard *s);
-
 /* --- shard_answer.c ------------------------------------------------------------------------- */
 
-/* TW_PULL: a worker that may speak (tw_shard_admitted) wants to read. */
-void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 /* Send the worker what it sees now, as the answer to its request `number`, and remember it. */
 void tw_shard_answer(struct shard *s, struct tw_context *ctx, uint32_t slot, uint64_t number,
 		     uint32_t flags);
+/* Send it the view of an evaluation, if it is kept. */
+void tw_shard_answer_view(struct shard *s, struct tw_context *ctx, uint32_t slot,
+			  const struct tw_body_pull *p);
 /* Say that the worker has what it would be sent. */
 void tw_shard_answer_unchanged(struct shard *s, struct tw_context *ctx, uint32_t slot,
 			       uint64_t number);
 /* Say only how far its contributions are closed. */
 void tw_shard_acknowledge(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t flags);
+/* --- shard_pull.c --------------------------------------------------------------------------- */
+
+/* TW_PULL: a worker that may speak (tw_shard_admitted) wants to read. */
+void tw_shard_pull(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
+
 /* --- shard_sent.c --------------------------------------------------------------------------- */
 
 /* This block, which is decoded, is what it is sent of the version of now. */
@@ -527,19 +505,6 @@ static inline void tw_shard_owes(struct shard *s, struct shard_worker *g,
 void tw_shard_other_owes(struct shard *s, uint32_t slot, uint32_t incarnation, float residual);
 enum tw_status tw_shard_workers_init(struct shard *s);
 void tw_shard_workers_release(struct shard *s);
-
-/* --- shard_host.c --------------------------------------------------------------------------- */
-
-void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* Give back all memory but the shard itself; only its generation and its term stay known. */
-void tw_shard_let_go(struct shard *s);
-/* Tell the master what is applied, or will be; `asked` is the number of its question, or 0. */
-void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags);
-/* TW_GIVE: send a copy to another node.  TW_COPY: become one. */
-void tw_shard_give(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
-/* After a commit: give copies that waited for it. */
-void tw_shard_give_late(struct shard *s, struct tw_context *ctx);
-void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg *m);
 
 /* --- shard_lockfree.c ----------------------------------------------------------------------- */
 

@@ -3,7 +3,6 @@
  *
  * Of the rules of a shard (the list is in shard.c) this file sees to
  *
- *  (5) what waits for a verdict goes with its worker.
  *  (6) a new generation forgets what was parked and sent under the old one, and starts the clocks
  *      anew.
  *  (8) every change of a clock, or of who is active, goes through shard_clocks.h.
@@ -123,7 +122,7 @@ static void other_gone(struct shard *s, const struct tw_member *m)
 
 /* Somebody else has this slot now.  How far the one before was is kept: if one of the two was only
  * claimed, the other may come back, and what it pushed must not be taken twice. */
-static void become(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation)
+static void become(struct shard *s, uint32_t slot, uint32_t incarnation)
 {
 	struct shard_worker *g = tw_shard_worker(s, slot);
 	const struct shard_worker_mark before = { g->incarnation, g->unapplied, g->late,
@@ -146,7 +145,6 @@ static void become(struct shard *s, struct tw_context *ctx, uint32_t slot, uint3
 	set_state(s, g, SHARD_WORKER_ABSENT);
 	tw_shard_worker_strike(s, g, 0);
 	g->strikes.link = 0;
-	tw_duties_lost(&s->duties, ctx, slot);
 	tw_clocks_forget(&s->clocks, slot);
 }
 
@@ -185,7 +183,7 @@ static bool claimable(const struct shard *s, uint32_t incarnation)
 static void claim(struct shard *s, struct tw_context *ctx, uint32_t slot, uint32_t incarnation,
 		  uint32_t node)
 {
-	become(s, ctx, slot, incarnation);
+	become(s, slot, incarnation);
 	tw_shard_worker(s, slot)->node = node;
 	make_live(s, ctx, slot, SHARD_WORKER_CLAIMED);
 	see(s, slot); /* its clock comes with its word */
@@ -231,7 +229,7 @@ static void disclaim(struct shard *s, struct tw_context *ctx, uint32_t slot, uin
 
 	s->slice.tally.fenced++;
 	turn_away(ctx, g->addr, g->incarnation);
-	become(s, ctx, slot, incarnation);
+	become(s, slot, incarnation);
 }
 
 static void member(struct shard *s, struct tw_context *ctx, const struct tw_member *m, bool full)
@@ -245,19 +243,22 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 	if (m->incarnation < g->incarnation)
 		disclaim(s, ctx, m->slot, m->incarnation);
 	else if (m->incarnation > g->incarnation)
-		become(s, ctx, m->slot, m->incarnation);
+		become(s, m->slot, m->incarnation);
 	g->node = m->node;
-	tw_verdict_forget(s, m->slot, m->state == TW_LEFT ? 0 : m->incarnation);
 	if (m->state == TW_LIVE) {
 		make_live(s, ctx, m->slot, SHARD_WORKER_MEMBER);
 		if (!known)
-			tw_verdict_tell_of(s, ctx, m->slot);
-	} else if (tw_shard_worker_is_here(g)) {
-		if (m->state == TW_LEFT && !tw_plan_is_staged(s->plan)) /* it has pushed all */
-			g->residual = 0.0f;
-		tw_shard_lose(s, 0.0f, g->residual);
-		forget(s, m->slot);
-		set_state(s, g, SHARD_WORKER_ABSENT);
+			tw_duties_joined(&s->duties, ctx, m->slot);
+	} else {
+		if (tw_shard_worker_is_here(g)) {
+			if (m->state == TW_LEFT &&
+			    !tw_plan_is_staged(s->plan)) /* it has pushed all */
+				g->residual = 0.0f;
+			tw_shard_lose(s, 0.0f, g->residual);
+			forget(s, m->slot);
+		}
+		set_state(s, g, m->state == TW_LEFT ? SHARD_WORKER_LEFT : SHARD_WORKER_ABSENT);
+		tw_duties_lost(&s->duties, ctx, m->slot);
 	}
 	/* of those who worked before this shard was taken anew nothing is known */
 	if (!full || s->members.at_zero)
@@ -271,9 +272,7 @@ static void member(struct shard *s, struct tw_context *ctx, const struct tw_memb
 static void new_generation(struct shard *s, struct tw_context *ctx, uint64_t generation)
 {
 	s->fence.generation = generation;
-	tw_verdict_forget_all(s);
 	tw_duties_begin(&s->duties, ctx);
-	s->gives.count = 0;
 	s->readers.counted = 0;
 	for (uint32_t k = 0; k < s->members.senders; k++) {
 		struct shard_worker *g = tw_shard_worker(s, k);

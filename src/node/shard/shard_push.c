@@ -171,7 +171,8 @@ void tw_shard_push_reject(struct shard *s, struct tw_context *ctx, uint32_t slot
 static bool turned_down(struct shard *s, struct tw_context *ctx, uint32_t slot,
 			const struct tw_msg *m)
 {
-	struct shard_worker *g = tw_shard_worker(s, slot);
+	const struct shard_worker *g = tw_shard_worker(s, slot);
+	uint32_t open;
 
 	if (m->b.push.link <= g->link) { /* (3): seen */
 		const bool answers =
@@ -185,14 +186,15 @@ static bool turned_down(struct shard *s, struct tw_context *ctx, uint32_t slot,
 			reply(s, ctx, slot, m->h.flags, &m->b.push);
 		return true;
 	}
-	if (m->b.push.link <= g->link + tw_verdict_open(g)) /* (3): it waits for its verdict */
+	open = s->taker->open ? s->taker->open(s, slot) : 0;
+	if (m->b.push.link <= g->link + open) /* (3): it waits for its verdict */
 		return true;
 	if (m->b.push.base.incarnation != s->slice.version.incarnation) { /* (1) */
 		s->slice.tally.fenced++;
 		s->taker->fenced(s, ctx, slot, m);
 		return true;
 	}
-	if (m->b.push.link != g->link + tw_verdict_open(g) + 1) /* (3): a gap */
+	if (m->b.push.link != g->link + open + 1) /* (3): a gap */
 		return true;
 	return s->taker->is_late && s->taker->is_late(s, ctx, slot, m);
 }

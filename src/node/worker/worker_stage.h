@@ -275,6 +275,9 @@ void tw_stage_hear_early(struct worker *w, struct tw_context *ctx);
 /* To the cell that has this micro-batch in the next stage: activations. */
 void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
 		       struct tw_block *y);
+/* What crosses the cut before a stage forward, or the one after it back. */
+struct tw_stage_load tw_stage_crossing(const struct tw_model_cut *cut, uint32_t stage,
+				       uint64_t from, uint32_t count, bool back);
 /* First cell, to the lane of its stage that has this micro-batch (9). */
 void tw_stage_send_samples(struct worker *w, struct tw_context *ctx,
 			   const struct tw_body_act *what);

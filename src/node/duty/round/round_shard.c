@@ -144,11 +144,15 @@ static void begin(void *actor, struct tw_context *ctx)
 	tw_round_books_forget(actor);
 }
 
-/* What it staged stays: it is promised. */
-static void lost(void *actor, struct tw_context *ctx, uint32_t slot)
+/* What somebody else in this slot staged stays: it is promised. */
+static void joined(void *actor, struct tw_context *ctx, uint32_t slot)
 {
+	const struct shard *s = actor;
+	const struct contribution *refused = s->round->refused[slot];
+
 	(void)ctx;
-	tw_round_forget_refused(actor, slot);
+	if (refused && refused->incarnation != tw_shard_worker(s, slot)->incarnation)
+		tw_round_forget_refused(actor, slot);
 }
 
 static void home(void *actor, struct tw_context *ctx, uint32_t shard)
@@ -166,6 +170,6 @@ const struct tw_duty tw_round_shard = {
 	.open = open_books,
 	.close = close_books,
 	.begin = begin,
-	.lost = lost,
+	.joined = joined,
 	.home = home,
 };

@@ -46,12 +46,17 @@ static uint64_t stamp_pause(const struct master *m)
 static uint64_t stamp(const struct master *m)
 {
 	const uint64_t done[] = {
-		m->rounds.number,        m->dealer->progress ? m->dealer->progress(m) : 0,
-		m->count.samples,        m->count.steps,
-		m->verdicts.number,      (uint64_t)m->verdicts.applied,
-		tw_eval_master_done(m),  tw_eval_master_evaluated(m),
-		tw_eval_master_shown(m), m->restart.current,
-		m->restart.reading.to,   stamp_shards(m),
+		m->rounds.number,
+		m->dealer->progress ? m->dealer->progress(m) : 0,
+		m->count.samples,
+		m->count.steps,
+		tw_verdict_master_progress(m),
+		tw_eval_master_done(m),
+		tw_eval_master_evaluated(m),
+		tw_eval_master_shown(m),
+		m->restart.current,
+		m->restart.reading.to,
+		stamp_shards(m),
 		stamp_replicas(m),
 	};
 	uint64_t h = 0;
@@ -99,13 +104,14 @@ static bool blame_replica(const struct master *m, struct culprit *out)
 {
 	/* a view may be that of steps which are still computed */
 	const bool trains = m->phase == PHASE_RUN || m->phase == PHASE_DRAIN;
+	const char *why;
 	uint32_t slot;
 
 	if (!tw_master_has_replicas(m))
 		return false;
 	if (m->phase == PHASE_AGREE)
 		return blame(m, tw_replicas_owes(m, REPLICA_AGREED), false, out);
-	if (tw_calm_waits(m, &slot))
+	if (tw_mix_master_waits(m, &slot, &why))
 		return blame(m, slot, false, out);
 	if (tw_eval_master_awaits(m))
 		return blame(m, tw_replicas_owes(m, REPLICA_PINNED), trains, out);

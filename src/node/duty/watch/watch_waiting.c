@@ -200,10 +200,8 @@ bool tw_watch_master_waiting(const struct tw_actor *a, struct tw_wait *out)
 			out->since = m->waits.since;
 		return true;
 	}
-	if (tw_calm_waits(m, &out->slot)) {
+	if (tw_mix_master_waits(m, &out->slot, &out->why)) {
 		out->whom = (struct tw_addr){ m->member[out->slot].node, TW_WORKER, 0 };
-		out->why = m->calm.state == CALM_SETTLING ? "its replica to have all contributions"
-							  : "its replica to have the mean of all";
 		return true;
 	}
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)

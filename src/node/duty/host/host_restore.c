@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_restore.c - how shards, workers and the master are taken from a cut.
- *
- *  (1) parts are named by parameter range, so that other numbers of shards and workers can load
- *      them.
- *  (2) the heads of all parts are read at first, and with them as many parts of shards without a
- *      home as checkpoint.memory has room for.  The other parts are read when there is room again;
- *      until then the shard is ASSIGNED, and HOST is not sent.
- *  (3) a cut that was not drained says for each shard what it has applied, and what the master knew
- *      to be done when it asked; the rest is dealt again. */
-#include "node/master/master.h"
-
-#include <stdio.h>
-#include <string.h>
+/* host_restore.c - how shards, workers and the master are taken from a checkpoint (2 to 4).  The
+ * numbers in brackets are those of README.md. */
+#include "node/duty/host/host_state.h"
 
 static void count_loads(struct master *m)
 {
@@ -56,11 +46,11 @@ static void assign_to_cells(struct master *m, struct tw_context *ctx)
 			pending = true;
 		}
 	if (pending)
-		tw_cut_load(m, ctx);
+		tw_host_load(m, ctx);
 }
 
 /* Choose a server for every shard that has none, and fetch the newest cut. */
-void tw_cut_assign(struct master *m, struct tw_context *ctx)
+void tw_host_assign(struct master *m, struct tw_context *ctx)
 {
 	bool pending = false;
 
@@ -90,10 +80,10 @@ void tw_cut_assign(struct master *m, struct tw_context *ctx)
 		pending = true;
 	}
 	if (pending)
-		tw_cut_load(m, ctx);
+		tw_host_load(m, ctx);
 }
 
-/* Is its part still to be read? (2) */
+/* Is its part still to be read? (3) */
 static bool is_unread(const struct shard_info *i)
 {
 	return i->place == SHARD_ASSIGNED && i->host_cut && !i->host;
@@ -135,14 +125,14 @@ static void look(struct master *m, struct tw_context *ctx, struct shard_range r)
 	ctx->world->look(ctx, border[r.from], border[r.to]);
 }
 
-void tw_cut_load(struct master *m, struct tw_context *ctx)
+void tw_host_load(struct master *m, struct tw_context *ctx)
 {
 	m->restart.loading = true;
 	m->restart.loads = wanted(m, is_pending, 0);
 	look(m, ctx, m->restart.loads);
 }
 
-void tw_cut_read_next(struct master *m, struct tw_context *ctx)
+void tw_host_read_next(struct master *m, struct tw_context *ctx)
 {
 	bool here = false;
 
@@ -155,35 +145,14 @@ void tw_cut_read_next(struct master *m, struct tw_context *ctx)
 		look(m, ctx, m->restart.reading);
 }
 
-struct tw_msg *tw_cut_host_message(struct master *m, struct tw_context *ctx, uint32_t shard,
-				   uint32_t node)
-{
-	const struct tw_addr to = { node, TW_SERVER, 0 };
-	struct tw_msg *msg = tw_msg_to(ctx, to, TW_HOST);
-
-	if (!msg)
-		return NULL;
-	msg->h.view = m->restart.generation;
-	msg->h.incarnation = ctx->boot;
-	msg->h.shard = shard;
-	/* a generation of ours that has not begun */
-	if (m->restart.current != m->restart.generation && m->restart.generation >> 32 == ctx->boot)
-		msg->h.flags = TW_FLAG_FRESH;
-	msg->b.host = (struct tw_body_host){ .shard = shard,
-					     .incarnation = m->shard[shard].incarnation,
-					     .cut = m->shard[shard].host_cut,
-					     .live = tw_master_live(m) };
-	return msg;
-}
-
-void tw_cut_host(struct master *m, struct tw_context *ctx, uint32_t shard)
+void tw_host_send(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
 	const struct shard_info *i = &m->shard[shard];
 	struct tw_msg *msg;
 
 	if (is_unread(i))
 		return;
-	msg = tw_cut_host_message(m, ctx, shard, i->node);
+	msg = tw_master_host_message(m, ctx, shard, i->node);
 	if (!msg)
 		return;
 	if (i->host) {
@@ -287,7 +256,7 @@ static void take_all_from(struct master *m, uint64_t cut)
 	}
 }
 
-/* (2): the parts of these shards were read. */
+/* (3): the parts of these shards were read. */
 static enum tw_status take_parts(struct master *m, const struct tw_part *parts, size_t count,
 				 struct shard_range r)
 {
@@ -354,12 +323,12 @@ static void parts_read(struct master *m, struct tw_context *ctx, uint64_t cut,
 	}
 	for (uint32_t s = r.from; s < r.to; s++)
 		if (m->shard[s].place == SHARD_ASSIGNED)
-			tw_cut_host(m, ctx, s);
-	tw_cut_read_next(m, ctx);
+			tw_host_send(m, ctx, s);
+	tw_host_read_next(m, ctx);
 }
 
-void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
-		   const struct tw_part *parts, size_t count, enum tw_status status)
+void tw_host_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
+		    const struct tw_part *parts, size_t count, enum tw_status status)
 {
 	const bool first = !m->restart.looked;
 	const bool pending = m->places[SHARD_PENDING];
@@ -414,6 +383,6 @@ void tw_cut_loaded(struct master *m, struct tw_context *ctx, uint64_t cut,
 					      .all = m->restart.history == HISTORY_ROLLED_BACK } });
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++)
 		if (m->shard[s].place == SHARD_ASSIGNED)
-			tw_cut_host(m, ctx, s);
-	tw_cut_read_next(m, ctx);
+			tw_host_send(m, ctx, s);
+	tw_host_read_next(m, ctx);
 }

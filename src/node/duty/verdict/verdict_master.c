@@ -1,63 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_verdicts.c - gates that drop what is late, with several shards: the master judges each
- * contribution once, for all of them.
- *
- *	worker → PUSH to every shard → HAVE → the gate → COMMIT to every shard → answers
- *
- *  (1) a contribution is judged when every shard has it, by what is oldest in what it was computed
- *      on.  So it is applied everywhere or nowhere, and all shards make the same updates from the
- *      same contributions in the same order.
- *  (2) verdicts go out in sets.  The next one is sent when every shard has carried out the one
- *      before: what is ready meanwhile goes together.  So shards are one set apart at most, and a
- *      shard keeps the last one, for a master that has to complete it.
- *  (3) what a member has pushed is judged only while it is a member.  When it goes, its leases are
- *      dealt again, and so is what is not judged.
- *  (4) where all shards have to agree once more, they get the last set again, then a full view, and
- *      then say again what they have, after their state; what they said before is not heard.
- *      Until then they hear of no member, for with a worker goes what waits of it.  What one of
- *      them lost is late for all.  What is collected is applied then, because it is not the same
- *      on all of them, or is not known here. */
-#include "node/master/master.h"
+/* verdict_master.c - gates that drop what is late, with several shards: the master judges each
+ * contribution once, for all of them.  The numbers in brackets are those of README.md. */
+#include "node/duty/verdict/verdict.h"
 #include "base/grow.h"
+#include "node/master/master.h"
 
+#include <stddef.h>
 #include <string.h>
 
 _Static_assert(sizeof(struct tw_judged) == sizeof(struct tw_member), "a set is kept as either");
 
-static bool judges(const struct master *m)
-{
-	return tw_plan_judges(m->plan);
-}
+/* A contribution that some shards have; seq 0: none. */
+struct awaited {
+	uint64_t seq;
+	int64_t read; /* updates that were in what it was computed on, where they were fewest ... */
+	uint32_t
+		own; /* ... and those of its own worker that were not, but are in it nevertheless */
+	uint32_t have; /* shards that have it */
+	bool refused;  /* some shard found its numbers bad */
+};
 
-enum tw_status tw_verdicts_init(struct master *m)
-{
-	struct verdicts *v = &m->verdicts;
-	const size_t slots = m->plan->crew.workers;
+/* What a member has pushed, and what it is part of. */
+struct awaiting {
+	uint32_t incarnation; /* whose these two are */
+	uint64_t judged;      /* the last contribution that was */
+	struct awaited wait[TW_CREDITS];
+	uint32_t collected; /* contributions of this slot that wait for update ... */
+	int64_t update;     /* ... this one; elsewhere there are none */
+	bool active;        /* it counts among those whom an update may wait for */
+};
 
-	if (!judges(m))
-		return TW_OK;
-	v->words = (m->plan->problem.shards + 63) / 64;
-	v->have = tw_heap_zeros(m->heap, slots * TW_CREDITS * v->words * sizeof *v->have);
-	v->set = tw_heap_zeros(m->heap, slots * sizeof *v->set);
-	return v->have && v->set ? TW_OK : TW_NO_MEMORY;
-}
-
-void tw_verdicts_release(struct master *m)
-{
-	m->heap->put(m->heap, m->verdicts.have);
-	m->heap->put(m->heap, m->verdicts.set);
-	m->heap->put(m->heap, m->verdicts.queue);
-}
+/* What the master judges.  tw_verdict_master_reset and tw_verdict_master_agree start from nothing.
+ *
+ *  (1) `queue` has what is on every shard and not judged, in that order, and what is to be told as
+ *      void.
+ *  (2) `unconfirmed` shards have not carried out the last set; meanwhile no other one is sent.
+ *  (3) `applied` counts updates, and so do struct awaited's figures; the last set made `updates` of
+ *      them.
+ *  (4) `kept` is what shards have collected; its `workers` and `inverse` are of active members, of
+ *      which there are `active`. */
+struct verdict_master {
+	struct awaiting *of; /* by slot */
+	bool *confirmed;     /* by shard: it has carried out the last set */
+	uint64_t number;     /* sets sent in this generation */
+	struct tw_judged *set;
+	uint32_t count, updates, unconfirmed;
+	int64_t applied;
+	struct tw_judged *queue;
+	size_t room;
+	uint32_t queued;
+	struct tw_collected kept;
+	uint32_t active;
+	bool flush;     /* what is collected is not the same everywhere: begin with applying it */
+	uint64_t *have; /* bits by slot, credit and shard */
+	uint32_t words; /* of 64 shards */
+};
 
 /* --- what is collected ------------------------------------------------------------------------ */
 
 static uint32_t collected_of(const struct master *m, const struct awaiting *a)
 {
-	return a->update == m->verdicts.applied ? a->collected : 0;
+	return a->update == m->verdict->applied ? a->collected : 0;
 }
 
-/* An active member's share in (4) of struct verdicts comes, or goes. */
-static void count_in(struct verdicts *v, uint32_t collected, bool in)
+/* An active member's share in (4) of struct verdict_master comes, or goes. */
+static void count_in(struct verdict_master *v, uint32_t collected, bool in)
 {
 	if (!collected)
 		return;
@@ -67,16 +74,19 @@ static void count_in(struct verdicts *v, uint32_t collected, bool in)
 		v->kept.inverse = 0;
 }
 
-void tw_verdicts_active(struct master *m, uint32_t slot)
+void tw_verdict_master_active(struct master *m, uint32_t slot)
 {
-	struct awaiting *a = &m->member[slot].awaiting;
 	const bool now = m->member[slot].live && !m->member[slot].idle;
+	struct awaiting *a;
 
-	if (!judges(m) || a->active == now)
+	if (!m->verdict)
+		return;
+	a = &m->verdict->of[slot];
+	if (a->active == now)
 		return;
 	a->active = now;
-	m->verdicts.active += now ? 1 : UINT32_MAX;
-	count_in(&m->verdicts, collected_of(m, a), now);
+	m->verdict->active += now ? 1 : UINT32_MAX;
+	count_in(m->verdict, collected_of(m, a), now);
 }
 
 static void collect(struct master *m, struct awaiting *a)
@@ -84,24 +94,24 @@ static void collect(struct master *m, struct awaiting *a)
 	const uint32_t before = collected_of(m, a);
 
 	if (a->active)
-		count_in(&m->verdicts, before, false);
+		count_in(m->verdict, before, false);
 	a->collected = before + 1;
-	a->update = m->verdicts.applied;
+	a->update = m->verdict->applied;
 	if (a->active)
-		count_in(&m->verdicts, a->collected, true);
-	m->verdicts.kept.count++;
+		count_in(m->verdict, a->collected, true);
+	m->verdict->kept.count++;
 }
 
 static bool is_full(const struct master *m)
 {
-	struct tw_collected k = m->verdicts.kept;
+	struct tw_collected k = m->verdict->kept;
 
-	k.missing = m->verdicts.active - k.workers;
+	k.missing = m->verdict->active - k.workers;
 	return k.count && m->plan->gate->full(m->plan->gate_options, &k);
 }
 
 /* An update: nothing is collected after it. */
-static void count_update(struct verdicts *v)
+static void count_update(struct verdict_master *v)
 {
 	v->applied++;
 	v->updates++;
@@ -113,15 +123,15 @@ static void count_update(struct verdicts *v)
 static void forget_awaited(struct master *m)
 {
 	for (uint32_t k = 0; k < m->plan->crew.workers; k++)
-		memset(m->member[k].awaiting.wait, 0, sizeof m->member[k].awaiting.wait);
-	m->verdicts.queued = 0;
+		memset(m->verdict->of[k].wait, 0, sizeof m->verdict->of[k].wait);
+	m->verdict->queued = 0;
 }
 
-void tw_verdicts_reset(struct master *m)
+void tw_verdict_master_reset(struct master *m)
 {
-	struct verdicts *v = &m->verdicts;
+	struct verdict_master *v = m->verdict;
 
-	if (!judges(m))
+	if (!m->verdict)
 		return;
 	forget_awaited(m);
 	v->number = 0;
@@ -147,9 +157,9 @@ static struct awaited *place_of(struct master *m, struct awaiting *a, uint32_t s
 	}
 	if (!free)
 		return NULL;
-	memset(m->verdicts.have +
-		       ((size_t)slot * TW_CREDITS + (size_t)(free - a->wait)) * m->verdicts.words,
-	       0, m->verdicts.words * sizeof *m->verdicts.have);
+	memset(m->verdict->have +
+		       ((size_t)slot * TW_CREDITS + (size_t)(free - a->wait)) * m->verdict->words,
+	       0, m->verdict->words * sizeof *m->verdict->have);
 	*free = (struct awaited){ .seq = seq, .read = INT64_MAX };
 	return free;
 }
@@ -157,7 +167,7 @@ static struct awaited *place_of(struct master *m, struct awaiting *a, uint32_t s
 static void enqueue(struct master *m, struct tw_context *ctx, const struct tw_body_have *h,
 		    uint64_t seq, enum tw_judgement how)
 {
-	struct verdicts *v = &m->verdicts;
+	struct verdict_master *v = m->verdict;
 
 	if (!TW_GROW(m->heap, v->queue, v->room, v->queued, (size_t)v->queued + 1)) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for contributions");
@@ -169,18 +179,18 @@ static void enqueue(struct master *m, struct tw_context *ctx, const struct tw_bo
 
 static void confirmed(struct master *m, uint32_t shard, uint64_t round)
 {
-	if (m->shard[shard].confirmed || round != m->verdicts.number)
+	if (m->verdict->confirmed[shard] || round != m->verdict->number)
 		return;
-	m->shard[shard].confirmed = true;
-	m->verdicts.unconfirmed--;
+	m->verdict->confirmed[shard] = true;
+	m->verdict->unconfirmed--;
 }
 
 static void has(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const struct tw_body_have *h = &msg->b.have;
 	const uint32_t s = msg->h.shard;
-	struct verdicts *v = &m->verdicts;
-	struct awaiting *a = &m->member[h->slot].awaiting;
+	struct verdict_master *v = m->verdict;
+	struct awaiting *a = &m->verdict->of[h->slot];
 	struct awaited *w = place_of(m, a, h->slot, msg->h.seq);
 	/* the last set may be on its way to this shard */
 	const int64_t now = v->applied - (h->round < v->number ? v->updates : 0);
@@ -200,10 +210,11 @@ static void has(struct master *m, struct tw_context *ctx, const struct tw_msg *m
 		enqueue(m, ctx, h, w->seq, TW_JUDGED_APPLY); /* or whatever the gate says */
 }
 
-void tw_verdicts_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+static void hear_have(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const struct tw_body_have *h = &msg->b.have;
 	const uint32_t s = msg->h.shard;
+	struct awaiting *a;
 	struct member *e;
 
 	if (m->shard[s].node != msg->from.node)
@@ -216,12 +227,13 @@ void tw_verdicts_have(struct master *m, struct tw_context *ctx, const struct tw_
 	if (!m->shard[s].agreed || !e->live || e->incarnation != h->incarnation || !msg->h.seq)
 		return; /* (4): it says so again, in order */
 	e->heard = true;
-	if (e->awaiting.incarnation != e->incarnation) {
-		e->awaiting.incarnation = e->incarnation;
-		e->awaiting.judged = 0;
-		memset(e->awaiting.wait, 0, sizeof e->awaiting.wait);
+	a = &m->verdict->of[h->slot];
+	if (a->incarnation != e->incarnation) {
+		a->incarnation = e->incarnation;
+		a->judged = 0;
+		memset(a->wait, 0, sizeof a->wait);
 	}
-	if (msg->h.seq <= e->awaiting.judged) /* while the shard was away */
+	if (msg->h.seq <= a->judged) /* while the shard was away */
 		enqueue(m, ctx, h, msg->h.seq, TW_JUDGED_VOID);
 	else
 		has(m, ctx, msg);
@@ -240,7 +252,7 @@ static struct awaited *awaited_of(struct awaiting *a, uint32_t seq)
 /* (1) */
 static uint32_t judge(struct master *m, uint32_t slot, const struct awaited *w)
 {
-	struct verdicts *v = &m->verdicts;
+	struct verdict_master *v = m->verdict;
 	const uint64_t since = w->read == INT64_MIN ? UINT64_MAX : (uint64_t)(v->applied - w->read);
 
 	if (w->refused)
@@ -250,7 +262,7 @@ static uint32_t judge(struct master *m, uint32_t slot, const struct awaited *w)
 	case TW_DROP:
 		return TW_JUDGED_DROP;
 	case TW_ACCUMULATE:
-		collect(m, &m->member[slot].awaiting);
+		collect(m, &m->verdict->of[slot]);
 		if (!is_full(m))
 			return TW_JUDGED_COLLECT;
 		count_update(v);
@@ -264,27 +276,28 @@ static uint32_t judge(struct master *m, uint32_t slot, const struct awaited *w)
 /* (3): the verdict on what is queued; false: its worker is gone. */
 static bool decide(struct master *m, struct tw_judged *q)
 {
-	struct member *e = &m->member[q->slot];
+	const struct member *e = &m->member[q->slot];
+	struct awaiting *a = &m->verdict->of[q->slot];
 	struct awaited *w;
 
 	if (!e->live || e->incarnation != q->incarnation)
 		return false;
 	if (q->what == TW_JUDGED_VOID)
 		return true;
-	w = awaited_of(&e->awaiting, q->seq);
+	w = awaited_of(a, q->seq);
 	if (!w)
 		return false;
 	q->what = judge(m, q->slot, w);
-	e->awaiting.judged = w->seq;
+	a->judged = w->seq;
 	for (uint32_t k = 0; k < TW_CREDITS; k++) /* shards close in order, too */
-		if (e->awaiting.wait[k].seq <= e->awaiting.judged)
-			e->awaiting.wait[k] = (struct awaited){ .seq = 0 };
+		if (a->wait[k].seq <= a->judged)
+			a->wait[k] = (struct awaited){ .seq = 0 };
 	return true;
 }
 
 static void make_set(struct master *m)
 {
-	struct verdicts *v = &m->verdicts;
+	struct verdict_master *v = m->verdict;
 	const uint32_t most = m->plan->crew.workers;
 	uint32_t k = 0;
 
@@ -303,13 +316,13 @@ static void make_set(struct master *m)
 		memmove(v->queue, v->queue + k, v->queued * sizeof *v->queue);
 }
 
-void tw_verdicts_to(struct master *m, struct tw_context *ctx, uint32_t shard)
+void tw_verdict_master_to(struct master *m, struct tw_context *ctx, uint32_t shard)
 {
-	const struct verdicts *v = &m->verdicts;
+	const struct verdict_master *v = m->verdict;
 	struct tw_msg *msg;
 	void *tail;
 
-	if (!judges(m) || !v->number || !tw_shard_has_home(&m->shard[shard]))
+	if (!m->verdict || !v->number || !tw_shard_has_home(&m->shard[shard]))
 		return;
 	msg = tw_master_to_shard(m, ctx, shard, TW_COMMIT);
 	if (!msg)
@@ -327,17 +340,17 @@ void tw_verdicts_to(struct master *m, struct tw_context *ctx, uint32_t shard)
 static void send_set(struct master *m, struct tw_context *ctx)
 {
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
-		m->shard[s].confirmed = false;
-		tw_verdicts_to(m, ctx, s);
+		m->verdict->confirmed[s] = false;
+		tw_verdict_master_to(m, ctx, s);
 	}
-	m->verdicts.unconfirmed = m->plan->problem.shards;
+	m->verdict->unconfirmed = m->plan->problem.shards;
 }
 
-void tw_verdicts_give(struct master *m, struct tw_context *ctx)
+void tw_verdict_master_give(struct master *m, struct tw_context *ctx)
 {
-	struct verdicts *v = &m->verdicts;
+	struct verdict_master *v = m->verdict;
 
-	if (!judges(m) || m->phase == PHASE_GATHER || m->phase == PHASE_OVER || v->unconfirmed)
+	if (!m->verdict || m->phase == PHASE_GATHER || m->phase == PHASE_OVER || v->unconfirmed)
 		return;
 	if ((m->plan->gate->traits & TW_GATE_WAITS) && is_full(m))
 		v->flush = true;
@@ -356,7 +369,7 @@ void tw_verdicts_give(struct master *m, struct tw_context *ctx)
  * one before. */
 static bool take_over(struct master *m)
 {
-	struct verdicts *v = &m->verdicts;
+	struct verdict_master *v = m->verdict;
 	const struct shard_info *ahead = NULL;
 	bool any = false;
 
@@ -381,12 +394,12 @@ static bool take_over(struct master *m)
 	return any;
 }
 
-void tw_verdicts_agree(struct master *m, struct tw_context *ctx)
+void tw_verdict_master_agree(struct master *m, struct tw_context *ctx)
 {
-	struct verdicts *v = &m->verdicts;
+	struct verdict_master *v = m->verdict;
 	bool unknown = false;
 
-	if (!judges(m))
+	if (!m->verdict)
 		return;
 	forget_awaited(m); /* (4) */
 	if (m->restart.history != HISTORY_KNOWN)
@@ -397,3 +410,61 @@ void tw_verdicts_agree(struct master *m, struct tw_context *ctx)
 	if (v->number)
 		send_set(m, ctx);
 }
+
+bool tw_verdict_master_comes_first(const struct master *m)
+{
+	return m->phase == PHASE_GATHER && m->verdict;
+}
+
+uint64_t tw_verdict_master_progress(const struct master *m)
+{
+	return m->verdict ? m->verdict->number + (uint64_t)m->verdict->applied : 0;
+}
+
+/* --- the duty -------------------------------------------------------------------------------- */
+
+static bool wanted(const struct tw_plan *plan)
+{
+	return tw_plan_judges(plan);
+}
+
+static enum tw_status open_books(void *actor)
+{
+	struct master *m = actor;
+	struct verdict_master *v = m->verdict;
+	const size_t slots = m->plan->crew.workers;
+
+	v->words = (m->plan->problem.shards + 63) / 64;
+	v->of = tw_heap_zeros(m->heap, slots * sizeof *v->of);
+	v->confirmed = tw_heap_zeros(m->heap, m->plan->problem.shards * sizeof *v->confirmed);
+	v->have = tw_heap_zeros(m->heap, slots * TW_CREDITS * v->words * sizeof *v->have);
+	v->set = tw_heap_zeros(m->heap, slots * sizeof *v->set);
+	return v->of && v->confirmed && v->have && v->set ? TW_OK : TW_NO_MEMORY;
+}
+
+static void close_books(void *actor)
+{
+	struct master *m = actor;
+	const struct verdict_master *v = m->verdict;
+	void *const all[] = { v->of, v->confirmed, v->have, v->set, v->queue };
+
+	for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+		m->heap->put(m->heap, all[k]);
+}
+
+static void message(void *actor, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	if (!(msg->h.flags & TW_FLAG_HELD)) /* duty/watch */
+		hear_have(actor, ctx, msg);
+}
+
+const struct tw_duty tw_verdict_master = {
+	.name = "verdict",
+	.bytes = sizeof(struct verdict_master),
+	.place = offsetof(struct master, verdict),
+	.hears = TW_HEARS(TW_HAVE),
+	.wanted = wanted,
+	.open = open_books,
+	.close = close_books,
+	.message = message,
+};

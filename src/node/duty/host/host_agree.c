@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_shards.c - from which one state all shards go on, and that they agree on it.
- *
- *  (1) a generation begins when training (re)starts from one agreed state: at the start, after a
- *      cut that drained, after a rollback, after a takeover under a round gate.  Every shard
- *      confirms it before any worker gets a lease of it.
- *  (2) under a round gate all shards go on from one state: adopted as they are, or all from the
- *      cut.  What an optimiser was about to do died with its master, so then it is the cut. */
-#include "node/master/master.h"
-
-#include <string.h>
+/* host_agree.c - from which one state all shards go on, and that they agree on it (11, 12).  The
+ * numbers in brackets are those of README.md. */
+#include "node/duty/host/host_state.h"
 
 static bool servers_here(const struct master *m)
 {
@@ -19,7 +12,7 @@ static bool servers_here(const struct master *m)
 	return m->waits.servers_due || tw_master_servers_live(m) == m->plan->crew.servers;
 }
 
-/* (2) */
+/* (12) */
 static bool one_state(struct master *m)
 {
 	const bool adopted = tw_master_adopted_any(m);
@@ -97,9 +90,9 @@ static void agree(struct master *m, struct tw_context *ctx)
 	} else if (m->restart.history != HISTORY_KNOWN) {
 		one_generation(m, ctx);
 	}
-	tw_verdicts_agree(m, ctx);
+	tw_verdict_master_agree(m, ctx);
 	tw_replicas_ask_anew(m, REPLICA_AGREED);
-	tw_calm_speaker(m);
+	tw_mix_master_speaker(m);
 	for (uint32_t s = 0; s < m->plan->problem.shards; s++) {
 		m->shard[s].agreed = false;
 		tw_master_full_view(m, ctx, s);
@@ -108,11 +101,11 @@ static void agree(struct master *m, struct tw_context *ctx)
 	}
 }
 
-void tw_master_gather(struct master *m, struct tw_context *ctx)
+void tw_host_gather(struct master *m, struct tw_context *ctx)
 {
 	const uint32_t shards = m->plan->problem.shards;
 
-	if (m->restart.loading || !servers_here(m) || !tw_takeover(m, ctx))
+	if (m->restart.loading || !servers_here(m) || !tw_host_takeover(m, ctx))
 		return;
 	if (tw_master_is_one(m) && m->restart.history != HISTORY_ROLLED_BACK &&
 	    !(m->restart.move == MOVE_BEGUN && m->restart.begun) && !one_state(m))
@@ -121,10 +114,10 @@ void tw_master_gather(struct master *m, struct tw_context *ctx)
 		roll_back(m, ctx);
 	if (m->places[SHARD_HOSTED] + m->places[SHARD_ADOPTED] < shards) {
 		if (tw_master_assigned(m) < shards)
-			tw_cut_assign(m, ctx);
+			tw_host_assign(m, ctx);
 		return;
 	}
-	if (!tw_replicas_bring(m, ctx))
+	if (!tw_host_bring(m, ctx))
 		return;
 	/* once it has begun, `run` pauses when there are too few */
 	if (m->restart.begun || tw_master_live(m) == m->plan->crew.workers ||
@@ -183,7 +176,7 @@ static bool has_agreed(const struct master *m, uint32_t shard)
 	return m->shard[shard].agreed;
 }
 
-void tw_master_agreed(struct master *m, struct tw_context *ctx)
+void tw_host_agreed(struct master *m, struct tw_context *ctx)
 {
 	if (!tw_replicas_all(m, REPLICA_AGREED) ||
 	    !tw_master_every_shard(m, &m->restart.lacks, has_agreed))

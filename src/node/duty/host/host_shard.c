@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_host.c - how a range is taken and given up, and what is told of it: its state and its cuts.
- *
- * Of the rules of a shard (the list is in shard.c) this file sees to
- *
- *  (1) HOST begins a new incarnation, at the version of the cut it is taken from; one that is not
- *      newer than what is hosted changes nothing.
- *  (2) what goes into a cut is one version (slice_part.c).
- *  (3) a part is looked at before what is here is let go: one that cannot be used changes
- *      nothing. */
+/* host_shard.c - a shard's side: how a range is taken and given up, and what is told of it.  The
+ * numbers in brackets are those of README.md. */
+#include "node/duty/host/host.h"
 #include "node/duty/eval/eval.h"
 #include "node/shard/shard.h"
 #include "base/grow.h"
 #include "vec/vec.h"
 
+#include <stddef.h>
 #include <string.h>
+
+/* Copies that this replica gives when it has applied so many rounds (struct tw_body_give). */
+struct host_shard {
+	struct tw_body_give *at;
+	uint32_t count;
+	size_t room;
+};
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* Everything a hosted shard needs; TW_NO_MEMORY leaves what there is to tw_shard_let_go. */
+/* Everything a hosted shard needs; TW_NO_MEMORY leaves what there is to tw_host_shard_let_go. */
 static enum tw_status furnish(struct shard *s)
 {
 	const uint32_t all = tw_plan_senders(s->plan, s->index);
@@ -34,11 +36,10 @@ static enum tw_status furnish(struct shard *s)
 	return st == TW_OK ? tw_duties_open(&s->duties) : st;
 }
 
-void tw_shard_let_go(struct shard *s)
+void tw_host_shard_let_go(struct shard *s)
 {
 	tw_duties_close(&s->duties);
 	tw_early_forget(&s->early, s->heap);
-	tw_verdict_forget_all(s);
 	tw_block_drop(s->committed.set);
 	s->committed = (struct shard_committed){ .set = NULL };
 	tw_shard_workers_release(s);
@@ -48,8 +49,6 @@ void tw_shard_let_go(struct shard *s)
 	tw_slice_release(&s->slice);
 	s->queue = (struct shard_queue){ .first = 0 };
 	tw_shard_readers_release(s);
-	s->heap->put(s->heap, s->gives.at);
-	s->gives = (struct shard_gives){ .at = NULL };
 	s->fence = (struct shard_fence){ .generation = s->fence.generation,
 					 .term = s->fence.term,
 					 .attempt = s->fence.attempt };
@@ -124,7 +123,7 @@ static void begin_hosting(struct shard *s, struct tw_context *ctx, const struct 
 	hosted(s, ctx, h, 0);
 }
 
-void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+void tw_host_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_host *h = &m->b.host;
 	enum tw_status st;
@@ -134,14 +133,14 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 			hosted(s, ctx, h, 0);
 		return;
 	}
-	if (h->cut && !h->unhost) { /* (3) */
+	if (h->cut && !h->unhost) { /* (7) */
 		st = tw_slice_look(&s->slice, tw_msg_payload(m), m->h.payload, false);
 		if (st != TW_OK) {
 			cannot_host(s, ctx, h, st);
 			return;
 		}
 	}
-	tw_shard_let_go(s);
+	tw_host_shard_let_go(s);
 	if (h->unhost)
 		return;
 	s->fence.generation = m->h.view;
@@ -150,7 +149,7 @@ void tw_shard_host(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 		s->fence.attempt = h->attempt;
 	st = take_range(s, ctx, m);
 	if (st != TW_OK) {
-		tw_shard_let_go(s); /* the engine has no such values */
+		tw_host_shard_let_go(s); /* the engine has no such values */
 		cannot_host(s, ctx, h, st);
 		return;
 	}
@@ -184,9 +183,9 @@ static void give(struct shard *s, struct tw_context *ctx, const struct tw_body_g
 	tw_send(ctx, out);
 }
 
-void tw_shard_give(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+void tw_host_shard_give(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
-	struct shard_gives *g = &s->gives;
+	struct host_shard *g = s->host;
 
 	/* a generation that is about to begin has not been told to anybody */
 	if (!s->hosted || !tw_shard_is_replica(s) || m->h.view < s->fence.generation)
@@ -203,9 +202,9 @@ void tw_shard_give(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	g->at[g->count++] = m->b.give;
 }
 
-void tw_shard_give_late(struct shard *s, struct tw_context *ctx)
+void tw_host_shard_give_late(struct shard *s, struct tw_context *ctx)
 {
-	struct shard_gives *g = &s->gives;
+	struct host_shard *g = s->host;
 	uint32_t left = 0;
 
 	for (uint32_t k = 0; k < g->count; k++)
@@ -216,7 +215,7 @@ void tw_shard_give_late(struct shard *s, struct tw_context *ctx)
 	g->count = left;
 }
 
-void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
+void tw_host_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_copy *b = &m->b.copy;
 	const struct tw_body_host what = { .shard = s->index,
@@ -226,9 +225,9 @@ void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 
 	if (!tw_shard_is_replica(s) || b->shard != s->index || b->attempt <= s->fence.attempt)
 		return;
-	st = tw_slice_look(&s->slice, tw_msg_payload(m), m->h.payload, true); /* (3) */
+	st = tw_slice_look(&s->slice, tw_msg_payload(m), m->h.payload, true); /* (7) */
 	if (st == TW_OK) {
-		tw_shard_let_go(s);
+		tw_host_shard_let_go(s);
 		s->fence.term = m->h.incarnation;
 		s->fence.attempt = b->attempt;
 		s->fence.generation = m->h.view;
@@ -240,7 +239,7 @@ void tw_shard_copy(struct shard *s, struct tw_context *ctx, const struct tw_msg 
 	if (st == TW_OK) {
 		begin_hosting(s, ctx, &what, false);
 	} else if (st == TW_NO_MEMORY) {
-		tw_shard_let_go(s);
+		tw_host_shard_let_go(s);
 		tw_give_up(ctx, st, "no memory for shard %u", s->index);
 	} else {
 		s->slice.tally.refused++;
@@ -309,7 +308,7 @@ static void send_state(struct shard *s, struct tw_context *ctx, uint64_t asked, 
 	tw_send(ctx, m);
 }
 
-void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags)
+void tw_host_shard_tell(struct shard *s, struct tw_context *ctx, uint64_t asked, uint32_t flags)
 {
 	struct tw_spans hand, twice;
 
@@ -324,3 +323,30 @@ void tw_shard_state(struct shard *s, struct tw_context *ctx, uint64_t asked, uin
 	tw_spans_release(&hand);
 	tw_spans_release(&twice);
 }
+
+/* --- the duty ------------------------------------------------------------------------------- */
+
+static void close_gives(void *actor)
+{
+	struct shard *s = actor;
+
+	s->heap->put(s->heap, s->host->at);
+	*s->host = (struct host_shard){ .at = NULL };
+}
+
+/* Those of an earlier generation are asked for again. */
+static void begin(void *actor, struct tw_context *ctx)
+{
+	const struct shard *s = actor;
+
+	(void)ctx;
+	s->host->count = 0;
+}
+
+const struct tw_duty tw_host_shard = {
+	.name = "host",
+	.bytes = sizeof(struct host_shard),
+	.place = offsetof(struct shard, host),
+	.close = close_gives,
+	.begin = begin,
+};

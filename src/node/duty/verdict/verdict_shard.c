@@ -1,38 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_verdicts.c - contributions that wait until the master has judged them, once for all shards.
- *
- * A gate that drops what is late must be of one mind: what some shards had applied and others had
- * dropped could neither be dealt again nor be done with.  So a shard keeps a contribution and tells
- * the master how late it is here; the master asks the gate when every shard has it, and sends sets
- * of verdicts, which all shards carry out in the same order.  See master_verdicts.c.
- *
- *  (1) worker.waiting has what its life has pushed and is not judged, in the order of its numbers,
- *      TW_CREDITS of one life at most; no number of it is closed, except (3).
- *  (2) a set is carried out once, and its number is confirmed each time that it comes.  A shard
- *      that was away may not have what is in a set: that part of it says nothing here.
- *  (3) what was computed on an earlier life of this shard is closed at once, for it cannot be
- *      applied.  The master is told nevertheless, because others may have it waiting.
- *      Of a worker that no view has named yet nothing is told: a view that is on its way may say
- *      that there is no such worker, and what was told must stay.
- *  (4) what waits goes when its worker has left, or when another life has its slot.  One that is
- *      gone for this master may be a member of the next, and does not push again what it has
- *      pushed.  Meanwhile no set names it. */
+/* verdict_shard.c - contributions that wait until the master has judged them, once for all shards.
+ * It holds the seat of the taker.  The numbers in brackets are those of README.md. */
+#include "node/duty/verdict/verdict.h"
 #include "node/shard/shard.h"
 
-uint32_t tw_verdict_count(const struct shard_worker *g)
+#include <stddef.h>
+
+/* (5) What a worker has pushed and is not judged, in order.  It may be of an earlier incarnation,
+ * until a view says that this life is over. */
+struct verdict_shard {
+	struct contribution **waiting; /* by slot; NULL: nothing */
+};
+
+/* Those of its life that are not closed. */
+static uint32_t open_of(const struct shard *s, uint32_t slot)
 {
+	const uint32_t incarnation = tw_shard_worker(s, slot)->incarnation;
 	uint32_t count = 0;
 
-	for (const struct contribution *c = g->waiting; c; c = c->spare)
-		count += c->incarnation == g->incarnation && !c->closed;
+	for (const struct contribution *c = s->verdict->waiting[slot]; c; c = c->spare)
+		count += c->incarnation == incarnation && !c->closed;
 	return count;
 }
 
-bool tw_verdict_waits(const struct shard_worker *g, uint64_t seq)
+static bool waits(const struct shard *s, uint32_t slot, uint64_t seq)
 {
-	const struct contribution *c = g->waiting;
+	const uint32_t incarnation = tw_shard_worker(s, slot)->incarnation;
+	const struct contribution *c = s->verdict->waiting[slot];
 
-	while (c && (c->incarnation != g->incarnation || c->seq != seq))
+	while (c && (c->incarnation != incarnation || c->seq != seq))
 		c = c->spare;
 	return c;
 }
@@ -53,7 +49,7 @@ static void tell(struct shard *s, struct tw_context *ctx, const struct contribut
 	const uint64_t own = c->push.own;
 	struct tw_msg *m;
 
-	if (g->state != SHARD_WORKER_MEMBER || g->incarnation != c->incarnation) /* (3) */
+	if (g->state != SHARD_WORKER_MEMBER || g->incarnation != c->incarnation) /* (7) */
 		return;
 	m = tw_shard_to_master(s, ctx, TW_HAVE);
 	if (!m)
@@ -69,9 +65,9 @@ static void tell(struct shard *s, struct tw_context *ctx, const struct contribut
 	tw_send(ctx, m);
 }
 
-void tw_verdict_await(struct shard *s, struct tw_context *ctx, struct contribution *c)
+static void await(struct shard *s, struct tw_context *ctx, struct contribution *c)
 {
-	struct contribution **at = &tw_shard_worker(s, c->slot)->waiting, **first = NULL;
+	struct contribution **at = &s->verdict->waiting[c->slot], **first = NULL;
 	uint32_t count = 0;
 
 	for (; *at; at = &(*at)->spare)
@@ -79,7 +75,7 @@ void tw_verdict_await(struct shard *s, struct tw_context *ctx, struct contributi
 			first = first ? first : at;
 			count++;
 		}
-	if (count == TW_CREDITS && !c->closed) { /* (1): it has no credit for this one */
+	if (count == TW_CREDITS && !c->closed) { /* (5): it has no credit for this one */
 		s->slice.tally.refused++;
 		tw_bucket_give_back(s, c);
 		return;
@@ -87,30 +83,29 @@ void tw_verdict_await(struct shard *s, struct tw_context *ctx, struct contributi
 	c->spare = NULL;
 	*at = c;
 	tell(s, ctx, c);
-	if (count == TW_CREDITS) { /* (3): nobody waits for the oldest one any more */
+	if (count == TW_CREDITS) { /* (7): nobody waits for the oldest one any more */
 		c = *first;
 		*first = c->spare;
 		tw_bucket_give_back(s, c);
 	}
 }
 
-void tw_verdict_tell_of(struct shard *s, struct tw_context *ctx, uint32_t slot)
+static void tell_of(struct shard *s, struct tw_context *ctx, uint32_t slot)
 {
-	for (const struct contribution *c = tw_shard_worker(s, slot)->waiting; c; c = c->spare)
+	for (const struct contribution *c = s->verdict->waiting[slot]; c; c = c->spare)
 		tell(s, ctx, c);
 }
 
-void tw_verdict_tell_again(struct shard *s, struct tw_context *ctx)
+void tw_verdict_shard_tell_again(struct shard *s, struct tw_context *ctx)
 {
-	if (!s->hosted || !tw_plan_judges(s->plan))
-		return;
-	for (uint32_t k = 0; k < s->members.senders; k++)
-		tw_verdict_tell_of(s, ctx, k);
+	for (uint32_t k = 0; s->hosted && s->verdict && k < s->members.senders; k++)
+		tell_of(s, ctx, k);
 }
 
-void tw_verdict_forget(struct shard *s, uint32_t slot, uint32_t but)
+/* Lives of this worker but this one are over (0: all are): what they left is not judged. */
+static void forget(struct shard *s, uint32_t slot, uint32_t but)
 {
-	struct contribution **at = &tw_shard_worker(s, slot)->waiting;
+	struct contribution **at = &s->verdict->waiting[slot];
 
 	while (*at) {
 		struct contribution *c = *at;
@@ -124,18 +119,6 @@ void tw_verdict_forget(struct shard *s, uint32_t slot, uint32_t but)
 	}
 }
 
-void tw_verdict_forget_all(struct shard *s)
-{
-	for (uint32_t k = 0; s->members.worker && k < s->members.senders; k++)
-		tw_verdict_forget(s, k, 0);
-	if (!tw_plan_judges(s->plan))
-		return;
-	tw_block_drop(s->committed.set);
-	s->committed.set = NULL;
-	s->committed.count = 0;
-	s->committed.verdicts = 0;
-}
-
 static struct contribution *unlink_at(struct contribution **at)
 {
 	struct contribution *c = *at;
@@ -145,7 +128,7 @@ static struct contribution *unlink_at(struct contribution **at)
 	return c;
 }
 
-/* What this verdict is about, out of the list; NULL: it is not here (2).  Numbers are closed in
+/* What this verdict is about, out of the list; NULL: it is not here (6).  Numbers are closed in
  * order: one before it that was passed over will not be judged. */
 static struct contribution *take(struct shard *s, struct tw_context *ctx, const struct tw_judged *v)
 {
@@ -153,7 +136,7 @@ static struct contribution *take(struct shard *s, struct tw_context *ctx, const 
 
 	if (v->slot >= s->members.senders)
 		return NULL;
-	at = &tw_shard_worker(s, v->slot)->waiting;
+	at = &s->verdict->waiting[v->slot];
 	for (c = *at; c && (c->incarnation != v->incarnation || (uint32_t)c->seq != v->seq);)
 		c = c->spare;
 	while (c && *at != c)
@@ -179,7 +162,7 @@ static void carry_out(struct shard *s, struct tw_context *ctx, const struct tw_m
 	const struct tw_judged *set = m->tail ? (const void *)m->tail->data : NULL;
 	const uint32_t count = m->b.commit.count;
 
-	if (m->b.commit.round < s->committed.verdicts) { /* (2) */
+	if (m->b.commit.round < s->committed.verdicts) { /* (6) */
 		confirm(s, ctx);
 		return;
 	}
@@ -220,18 +203,17 @@ static void await_faulty(struct shard *s, struct tw_context *ctx, uint32_t slot,
 		c->push.ranges = c->push.account.samples = 0;
 	c->flags = m->h.flags;
 	c->fault = (uint8_t)fault;
-	if (!c->closed && fault == FAULT_FENCED && !tw_verdict_open(tw_shard_worker(s, c->slot))) {
+	if (!c->closed && fault == FAULT_FENCED && !open_of(s, c->slot)) {
 		c->closed = true;
 		tw_shard_push_refuse_late(s, ctx, slot, m);
 	}
-	tw_verdict_await(s, ctx, c);
+	await(s, ctx, c);
 }
 
 /* By a life before, or closed with a later one. */
 static void seen(struct shard *s, struct tw_context *ctx, uint32_t slot, const struct tw_msg *m)
 {
-	if (m->b.push.base.incarnation != s->slice.version.incarnation &&
-	    !tw_verdict_waits(tw_shard_worker(s, slot), m->h.seq))
+	if (m->b.push.base.incarnation != s->slice.version.incarnation && !waits(s, slot, m->h.seq))
 		await_faulty(s, ctx, slot, m, FAULT_FENCED);
 }
 
@@ -246,7 +228,7 @@ static enum tw_status take_push(struct shard *s, struct tw_context *ctx, struct 
 	tw_shard_push_counted(s, c, m);
 	tw_shard_push_keep(s, ctx, c, m->h.flags);
 	c->flags = m->h.flags;
-	tw_verdict_await(s, ctx, c);
+	await(s, ctx, c);
 	return TW_OK;
 }
 
@@ -255,12 +237,90 @@ static void reject(struct shard *s, struct tw_context *ctx, uint32_t slot, const
 	await_faulty(s, ctx, slot, m, FAULT_NUMBERS);
 }
 
-const struct tw_taker tw_taker_verdict = {
+static const struct tw_taker taker = {
 	.name = "verdict",
 	.push = tw_shard_push_contribution,
 	.commit = carry_out,
+	.open = open_of,
 	.seen = seen,
 	.fenced = fenced,
 	.take = take_push,
 	.reject = reject,
+};
+
+/* --- the duty -------------------------------------------------------------------------------- */
+
+static bool wanted(const struct tw_plan *plan)
+{
+	return tw_plan_judges(plan);
+}
+
+static enum tw_status open_books(void *actor)
+{
+	struct shard *s = actor;
+	const size_t all = s->members.senders ? s->members.senders : 1;
+
+	s->verdict->waiting = tw_heap_zeros(s->heap, all * sizeof *s->verdict->waiting);
+	return s->verdict->waiting ? TW_OK : TW_NO_MEMORY;
+}
+
+static void forget_all(struct shard *s)
+{
+	for (uint32_t k = 0; s->verdict->waiting && k < s->members.senders; k++)
+		forget(s, k, 0);
+}
+
+static void close_books(void *actor)
+{
+	struct shard *s = actor;
+
+	forget_all(s);
+	s->heap->put(s->heap, s->verdict->waiting);
+	s->verdict->waiting = NULL;
+}
+
+/* Nothing waits, and sets are counted from 0. */
+static void begin(void *actor, struct tw_context *ctx)
+{
+	struct shard *s = actor;
+
+	(void)ctx;
+	forget_all(s);
+	tw_block_drop(s->committed.set);
+	s->committed = (struct shard_committed){ .set = NULL };
+}
+
+/* A view names it (8). */
+static void joined(void *actor, struct tw_context *ctx, uint32_t slot)
+{
+	forget(actor, slot, tw_shard_worker(actor, slot)->incarnation);
+	tell_of(actor, ctx, slot);
+}
+
+static void lost(void *actor, struct tw_context *ctx, uint32_t slot)
+{
+	const struct shard_worker *g = tw_shard_worker(actor, slot);
+
+	(void)ctx;
+	forget(actor, slot, g->state == SHARD_WORKER_LEFT ? 0 : g->incarnation);
+}
+
+static void home(void *actor, struct tw_context *ctx, uint32_t shard)
+{
+	(void)shard;
+	tw_verdict_shard_tell_again(actor, ctx);
+}
+
+const struct tw_duty tw_verdict_shard = {
+	.name = "verdict",
+	.bytes = sizeof(struct verdict_shard),
+	.place = offsetof(struct shard, verdict),
+	.seat = &taker,
+	.wanted = wanted,
+	.open = open_books,
+	.close = close_books,
+	.begin = begin,
+	.joined = joined,
+	.lost = lost,
+	.home = home,
 };

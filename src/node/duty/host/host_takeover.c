@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_takeover.c - replicas that outlived a master: a new one goes on with what they have.
- *
- *  (1) replicas of one generation that have committed the same number of rounds are equal, bit for
- *      bit, and so are their books.  A COMMIT may have reached some of them only, or some shards
- *      of one: the last round that anybody has counts.
- *  (2) the run goes on from a replica that has this round on all of its shards.  Others that have
- *      it, too, stay as they are; the rest get copies, as those do who join.  If nobody has all
- *      of it, the cluster goes back to its checkpoint.
- *  (3) nothing is decided before all workers are back and their shards have told what they have, or
- *      before they had cluster.limit to do so.
- *  (4) where replicas differ, or workers keep something that belongs to what was committed (what a
- *      codec owes, local steps), the cluster goes back to its checkpoint.
- *  (5) what replicas have not applied is dealt again, also where it was refused. */
-#include "node/master/master.h"
+/* host_takeover.c - replicas that outlived a master: a new one goes on with what they have (13 to
+ * 17).  The numbers in brackets are those of README.md. */
+#include "node/duty/host/host_state.h"
 
 /* Is there anything to take over?  Only before this master has begun anything. */
 static bool applies(const struct master *m, const struct tw_context *ctx)
@@ -20,9 +9,9 @@ static bool applies(const struct master *m, const struct tw_context *ctx)
 	const struct tw_plan *p = m->plan;
 
 	if (!tw_master_has_replicas(m) || !tw_master_rounds(m) || tw_plan_is_loose(p) ||
-	    tw_plan_worker_goes_back(p)) /* (4) */
+	    tw_plan_worker_goes_back(p)) /* (16) */
 		return false;
-	if (ctx->boot < 2 || m->restart.begun || m->takeover.over ||
+	if (ctx->boot < 2 || m->restart.begun || m->host->over ||
 	    m->restart.history != HISTORY_UNKNOWN)
 		return false;
 	for (uint32_t s = 0; s < p->problem.shards; s++)
@@ -31,7 +20,7 @@ static bool applies(const struct master *m, const struct tw_context *ctx)
 	return true;
 }
 
-void tw_takeover_joined(struct master *m, struct tw_context *ctx, uint32_t slot)
+void tw_host_came_back(struct master *m, struct tw_context *ctx, uint32_t slot)
 {
 	struct replica *r = &m->member[slot].replica;
 
@@ -49,7 +38,7 @@ void tw_takeover_joined(struct master *m, struct tw_context *ctx, uint32_t slot)
 	}
 }
 
-bool tw_takeover_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
+bool tw_host_takeover_state(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)
 {
 	const uint32_t slot = tw_master_slot_at(m, msg->from.node);
 	const struct tw_body_state *b = &msg->b.state;
@@ -65,13 +54,13 @@ bool tw_takeover_state(struct master *m, struct tw_context *ctx, const struct tw
 	r->round = b->round;
 	r->generation = msg->h.view;
 	r->stated++;
-	/* (1) books of the newest */
-	if (m->takeover.stated &&
+	/* (13) books of the newest */
+	if (m->host->stated &&
 	    (msg->h.view < i->host_cut || (msg->h.view == i->host_cut && b->round <= i->round)))
 		return false;
 	i->host_cut = msg->h.view;
 	i->incarnation = b->version.incarnation;
-	m->takeover.stated = true;
+	m->host->stated = true;
 	return true; /* its books are taken */
 }
 
@@ -86,7 +75,7 @@ static bool all_stated(const struct master *m)
 	return tw_master_live(m) == m->plan->crew.workers;
 }
 
-/* (2) */
+/* (14) */
 static bool is_whole(const struct master *m, uint32_t slot, uint64_t generation, uint64_t round)
 {
 	const struct replica *r = &m->member[slot].replica;
@@ -111,8 +100,8 @@ static void decide(struct master *m, struct tw_context *ctx)
 	uint64_t generation = 0, round = 0;
 	bool found = false;
 
-	m->takeover.over = true;
-	for (uint32_t s = 0; s < m->plan->problem.shards && m->takeover.stated; s++)
+	m->host->over = true;
+	for (uint32_t s = 0; s < m->plan->problem.shards && m->host->stated; s++)
 		if (m->shard[s].host_cut > generation) {
 			generation = m->shard[s].host_cut;
 			round = m->shard[s].round;
@@ -129,7 +118,7 @@ static void decide(struct master *m, struct tw_context *ctx)
 		tw_replica_is_ready(m, k);
 	}
 	if (found) {
-		m->count.refused = 0; /* (5) */
+		m->count.refused = 0; /* (17) */
 		tw_say(ctx, TW_WARNING,
 		       "the run goes on after round %llu, which workers still have",
 		       (unsigned long long)round);
@@ -139,11 +128,11 @@ static void decide(struct master *m, struct tw_context *ctx)
 		m->shard[s].host_cut = m->shard[s].incarnation = 0;
 }
 
-bool tw_takeover(struct master *m, struct tw_context *ctx)
+bool tw_host_takeover(struct master *m, struct tw_context *ctx)
 {
 	if (!applies(m, ctx))
 		return true;
-	if (!all_stated(m) && !m->waits.servers_due) /* (3) */
+	if (!all_stated(m) && !m->waits.servers_due) /* (15) */
 		return false;
 	decide(m, ctx);
 	return true;
