@@ -2,7 +2,7 @@
 /* driver.h - the seat of the one who drives a worker: what it computes next.
  *
  * There is one holder per plan, chosen when the worker opens: step after step of the whole model
- * (worker_answer.c), or the moves of a stage's schedule (worker_stage.c).  NULL: nothing is to be
+ * (worker_answer.c), or the moves of a stage's schedule (duty/stage).  NULL: nothing is to be
  * done. */
 #ifndef TW_NODE_KERNEL_DRIVER_H
 #define TW_NODE_KERNEL_DRIVER_H
@@ -12,6 +12,15 @@
 struct tw_eval_passed;
 struct worker;
 
+/* Layers of an evaluation. */
+struct tw_eval_part {
+	uint32_t first, last;
+	size_t scratch;
+	struct tw_block *in; /* what another cell has computed; NULL: the samples themselves */
+	bool passes_on;      /* so many floats, to another cell */
+	size_t floats;
+};
+
 struct tw_driver {
 	const char *name;
 	/* A member goes on with whatever can go on. */
@@ -20,6 +29,8 @@ struct tw_driver {
 	 * done. */
 	void (*computed)(struct worker *w, struct tw_context *ctx);
 	void (*rested)(struct worker *w, struct tw_context *ctx);
+	/* Of so many test samples, what it computes.  NULL: the whole model. */
+	void (*tests)(const struct worker *w, uint32_t count, struct tw_eval_part *out);
 	/* A range of test samples is computed; what is passed on stays the caller's. */
 	void (*passed)(struct worker *w, struct tw_context *ctx, const struct tw_eval_passed *what);
 	/* All shards have answered. */

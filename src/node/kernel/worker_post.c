@@ -13,17 +13,3 @@ struct tw_msg *tw_worker_to_master(struct worker *w, struct tw_context *ctx, enu
 	m->h.view = w->me.id.generation;
 	return m;
 }
-
-struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32_t cell,
-				enum tw_type type)
-{
-	const struct tw_addr to = { w->stage->roster[cell].node, TW_WORKER, 0 };
-	struct tw_msg *m = tw_msg_to(ctx, to, type);
-
-	if (!m)
-		return NULL;
-	m->h.from = w->me.id.slot;
-	m->h.incarnation = w->me.id.incarnation;
-	m->h.view = w->me.id.generation;
-	return m;
-}

@@ -8,8 +8,9 @@
 #include "node/duty/figures/figures.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = { &tw_eval_worker, &tw_figures_worker,
-						&tw_batch_worker, &tw_checkpoint_worker, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_worker,  &tw_figures_worker,
+						&tw_batch_worker, &tw_checkpoint_worker,
+						&tw_stage_worker, NULL };
 
 static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 {
@@ -20,15 +21,14 @@ static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 		return NULL;
 	tw_duties_place(&w->duties, w, duties, a->plan, w + 1);
 	w->plan = a->plan;
-	w->driver = tw_plan_is_staged(w->plan) ? &tw_driver_schedule : &tw_driver_step;
+	w->driver = tw_plan_is_staged(w->plan) ? &tw_stage_driver : &tw_driver_step;
 	w->leasing = tw_duties_seat(&w->duties);
 	if (!w->leasing)
 		w->leasing = tw_worker_rounds(w) ? &tw_leasing_round : &tw_leasing_stream;
 	w->heap = heap;
 	w->me.index = w->me.id.slot = a->index;
-	if (!tw_plan_is_staged(w->plan) || tw_worker_open_cell(w, a->index) == TW_OK)
-		if (tw_worker_open_parts(w) == TW_OK)
-			return (struct tw_actor *)w;
+	if (tw_stage_wish(w, a->index) == TW_OK && tw_worker_open_parts(w) == TW_OK)
+		return (struct tw_actor *)w;
 	tw_worker_class.free((struct tw_actor *)w);
 	return NULL;
 }
@@ -77,7 +77,7 @@ static bool is_invited(const struct worker *w, const struct tw_context *ctx,
 {
 	return b->incarnation >> 20 >= w->me.term && b->incarnation > w->me.id.incarnation &&
 	       b->boot == ctx->boot && b->slot < w->plan->crew.workers &&
-	       (!w->stage || b->cell < w->stage->cells);
+	       (!w->stage || b->cell < tw_plan_cells(w->plan));
 }
 
 /* The door: is it for who we are, in the generation that we are in?  What the master says of a
@@ -196,7 +196,7 @@ static void worker_message(struct tw_actor *a, struct tw_context *ctx, struct tw
 		if (m->h.type == TW_EVAL)
 			tw_eval_worker_early(w, m);
 		else
-			tw_early_keep(&w->stage->early, w->heap, m);
+			tw_stage_early(w, m);
 		break;
 	case TW_DOOR_VOID:
 		break;
@@ -230,7 +230,7 @@ static void worker_timer(struct tw_actor *a, struct tw_context *ctx, uint32_t ti
 	if (w->me.state == WORKER_OVER || w->me.state == WORKER_LEFT)
 		return;
 	if (timer == TW_TIMER_HEARD) {
-		tw_links_idle(w, ctx);
+		tw_stage_idle(w, ctx);
 		return;
 	}
 	if (timer >= TW_TIMER_FIGURES) {
@@ -303,7 +303,7 @@ static void worker_interrupt(struct tw_actor *a, struct tw_context *ctx)
 		return;
 	/* the first cell of a worker lets it finish what it has begun; without another one, nothing
 	 * can be finished */
-	if (!tw_worker_is_member(w) || (w->stage && w->stage->cell)) {
+	if (!tw_worker_is_member(w) || w->me.cell) {
 		tw_worker_go(w, ctx);
 		return;
 	}

@@ -22,7 +22,8 @@
 #include "node/kernel/driver.h"
 #include "node/kernel/duty.h"
 #include "node/kernel/leasing.h"
-#include "node/worker/worker_stage.h"
+#include "node/duty/stage/stage.h"
+#include "node/exchange.h"
 
 #define TW_FAREWELLS 8 /* how often a leaver tries to have taken what its codec owes */
 
@@ -40,10 +41,12 @@ enum worker_presence {
 struct worker_membership {
 	enum worker_presence state, was; /* was: before WORKER_OVER */
 	struct tw_identity id;
-	uint32_t index; /* the slot it asks for */
-	uint32_t term;  /* boot of the newest master heard of */
-	uint32_t bye;   /* WORKER_LEFT: flags of its last word */
-	uint64_t view;  /* number of the newest view heard of */
+	uint32_t index;       /* the slot it asks for */
+	uint32_t cell;        /* of its worker; until it has a place, the one it wishes for */
+	uint32_t lane, lanes; /* of its stage */
+	uint32_t term;        /* boot of the newest master heard of */
+	uint32_t bye;         /* WORKER_LEFT: flags of its last word */
+	uint64_t view;        /* number of the newest view heard of */
 };
 
 /* --- leases ------------------------------------------------------------------------------- */
@@ -184,7 +187,9 @@ struct worker {
 	struct figures_worker *figures; /* duty/figures; NULL: it computes the whole model */
 	struct tw_duties duties;
 	struct worker_shard *shard; /* by holder of the exchange */
-	struct worker_stage *stage; /* a cell's; NULL: it computes the whole model */
+	const struct tw_stage
+		*part; /* what it computes of the model; NULL: all, or it has no place */
+	struct stage_worker *stage; /* duty/stage; NULL: it computes the whole model */
 	uint64_t steps, samples;    /* since it joined */
 	double loss;                /* of samples that no DONE has told yet ... */
 	uint64_t losses;            /* ... so many ... */
@@ -222,8 +227,7 @@ static inline struct tw_about tw_worker_about(const struct worker *w, struct tw_
 /* Floats of the whole vector, or of a cell's stage. */
 static inline size_t tw_worker_total(const struct worker *w)
 {
-	return w->stage ? w->stage->plan->floats
-			: w->plan->problem.trainable + w->plan->problem.buffers;
+	return w->part ? w->part->floats : w->plan->problem.trainable + w->plan->problem.buffers;
 }
 
 /* Floats of what it pushes: with the state of its rule, if that is averaged. */
@@ -237,10 +241,6 @@ static inline size_t tw_worker_pushes(const struct worker *w)
 /* TW_NO_MEMORY leaves what close gives back. */
 enum tw_status tw_worker_open_parts(struct worker *w);
 void tw_worker_close_parts(struct worker *w);
-/* A place that is wished for is most likely the one that it gets. */
-enum tw_status tw_worker_open_cell(struct worker *w, uint32_t place);
-/* It is this cell from now on (7 in worker_stage.h).  Nothing is computed. */
-enum tw_status tw_worker_take_cell(struct worker *w, uint32_t cell);
 
 /* --- kernel/worker_post.c ----------------------------------------------------------------- */
 

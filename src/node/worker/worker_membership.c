@@ -7,7 +7,6 @@
  *      a connection is made anew; everything said twice is understood once.
  *  (3) a word of a newer generation makes it forget everything of the older one.
  *  (4) it obeys the newest master only. */
-#include "node/duty/eval/eval.h"
 #include "node/worker/worker.h"
 
 #define ASK_AGAIN TW_SECOND /* for a place in a cluster that is full */
@@ -31,7 +30,7 @@ void tw_worker_hello(struct worker *w, struct tw_context *ctx, bool fresh)
 					     .steps = w->steps,
 					     .samples = w->samples,
 					     .boot = ctx->boot,
-					     .cell = w->stage ? w->stage->cell : 0,
+					     .cell = w->me.cell,
 					     .own = w->plan->dealing.own };
 	if (!fresh && w->leases.count) {
 		tail = tw_msg_tail(ctx, m, w->leases.count * sizeof *tail);
@@ -181,30 +180,11 @@ static bool restore(struct worker *w, struct tw_context *ctx, const struct tw_ms
 	return true;
 }
 
-/* Of a worker whose model is cut: it becomes that cell of it.  False: it cannot yet, and asks again
- * when what it computes is done. */
-static bool take_cell(struct worker *w, struct tw_context *ctx, uint32_t cell)
-{
-	struct worker_stage *s = w->stage;
-
-	if (!s || (s->plan && s->cell == cell))
-		return true;
-	if (tw_worker_busy(w) || tw_eval_worker_is_busy(w)) {
-		s->moves = true;
-		return false;
-	}
-	if (tw_worker_take_cell(w, cell) == TW_OK)
-		return true;
-	tw_give_up(ctx, TW_NO_MEMORY, "no memory for stage %u of the model",
-		   tw_plan_stage_of(w->plan, cell));
-	return false;
-}
-
 void tw_worker_welcome(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_body_welcome *b = &m->b.welcome;
 
-	if (!take_cell(w, ctx, b->cell))
+	if (!tw_stage_welcomed(w, ctx, b->cell))
 		return;
 	if (w->me.state != WORKER_LEAVING)
 		w->me.state = WORKER_MEMBER;

@@ -86,27 +86,24 @@ void tw_eval_worker_early(struct worker *w, const struct tw_msg *m)
 /* One stage of it: from what the cell before has computed to what the next one needs. */
 static bool eval_stage(struct worker *w, struct tw_context *ctx)
 {
-	const struct worker_stage *s = w->stage;
-	const bool last = s->post.stage + 1 == s->shape.stages;
 	struct scoring *e = w->eval->scoring;
+	struct tw_eval_part part;
 
+	w->driver->tests(w, w->eval->what.count, &part);
 	tw_block_drop(e->out);
-	e->out = last ? NULL
-		      : tw_block_new(w->heap, sizeof(float) * tw_model_cut_floats(
-								      s->plan->out,
-								      w->eval->what.count, false));
+	e->out = part.passes_on ? tw_block_new(w->heap, sizeof(float) * part.floats) : NULL;
 	tw_block_drop(e->in);
-	e->in = tw_block_keep(s->test_x);
-	if (!last && !e->out) {
+	e->in = tw_block_keep(part.in);
+	if (part.passes_on && !e->out) {
 		tw_give_up(ctx, TW_NO_MEMORY, "no memory for an evaluation");
 		return false;
 	}
 	e->compute.pass = (struct tw_pass){ .kind = TW_PASS_EVALUATE,
-					    .first = s->plan->first,
-					    .last = s->plan->last,
+					    .first = part.first,
+					    .last = part.last,
 					    .x = e->in ? tw_block_floats(e->in) : NULL,
 					    .y = e->out ? tw_block_floats(e->out) : NULL };
-	e->compute.scratch = s->plan->scratch;
+	e->compute.scratch = part.scratch;
 	return true;
 }
 
@@ -143,7 +140,7 @@ static void start_eval(struct worker *w, struct tw_context *ctx)
 						  .pieces = w->exchange.holders,
 						  .about = tw_worker_about(w, ctx) },
 					  .id = e->what.pin };
-	if (w->stage && !eval_stage(w, ctx))
+	if (w->driver->tests && !eval_stage(w, ctx))
 		return;
 	s->compute.in.cancel = &s->compute.cancel;
 	e->busy = true;

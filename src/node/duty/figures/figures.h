@@ -37,10 +37,17 @@ struct tw_steady tw_figures_steady(const struct master *m);
 
 /* --- the worker's side: a cell of a pipeline ------------------------------------------------- */
 
-/* It begins a move, has made one forward, or one backward, which returns the time of it. */
-void tw_figures_worker_begins(struct worker *w, struct tw_context *ctx, bool back);
-void tw_figures_worker_forwarded(struct worker *w, struct tw_context *ctx);
-int64_t tw_figures_worker_backwarded(struct worker *w, struct tw_context *ctx);
+/* What a cell holds: micro-batches in flight, versions of its parameters, bytes of all. */
+struct tw_stage_held {
+	uint32_t depth, versions;
+	size_t bytes;
+};
+/* It begins a move (`forward`: when, NULL: it is none), and holds that; has made one forward that
+ * began then, or one backward, which returns the time of it. */
+void tw_figures_worker_begins(struct worker *w, struct tw_context *ctx, const int64_t *forward,
+			      const struct tw_stage_held *held);
+void tw_figures_worker_forwarded(struct worker *w, struct tw_context *ctx, int64_t began);
+int64_t tw_figures_worker_backwarded(struct worker *w, struct tw_context *ctx, int64_t began);
 /* It sent so many bytes of values; an update took so long. */
 void tw_figures_worker_sent(struct worker *w, uint64_t bytes);
 void tw_figures_worker_updated(struct worker *w, int64_t took);

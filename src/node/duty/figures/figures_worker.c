@@ -23,53 +23,14 @@ struct figures_worker {
 
 #define REPORT TW_SECOND
 
-static bool is_among(struct tw_block *const *list, uint32_t count, const struct tw_block *b)
-{
-	for (uint32_t k = 0; k < count; k++)
-		if (list[k] == b)
-			return true;
-	return !b;
-}
-
-/* What it holds, at its most: versions, inputs and stashes. */
-static void count_memory(struct worker *w)
-{
-	const struct worker_stage *s = w->stage;
-	struct tw_stage_work *c = &w->figures->counts.work;
-	struct tw_block *seen[64 * 4];
-	uint32_t versions = 0, depth = 0;
-	size_t bytes = 0;
-
-	if (!w->exchange.holders)
-		return;
-	seen[versions++] = w->exchange.holder[0].view;
-	for (uint32_t k = 0; k < s->window; k++) {
-		const struct flight *f = &s->flight[k];
-
-		if (f->view[0] && !is_among(seen, versions, f->view[0]) && versions < 64 * 4)
-			seen[versions++] = f->view[0];
-		depth += f->forwarded || f == s->run.of;
-		if (f->forwarded || f == s->run.of)
-			bytes += (f->x ? f->x->bytes : 0) + s->plan->stash;
-	}
-	for (uint32_t k = 0; k < s->versions; k++)
-		if (!is_among(seen, versions, s->version[k].view[0]) && versions < 64 * 4)
-			seen[versions++] = s->version[k].view[0];
-	bytes += versions * s->plan->floats * sizeof(float);
-	c->depth = depth > c->depth ? depth : c->depth;
-	c->versions = versions > c->versions ? versions : c->versions;
-	c->memory = bytes > c->memory ? bytes : c->memory;
-}
-
 static void tell(struct worker *w, struct tw_context *ctx)
 {
-	const struct worker_stage *s = w->stage;
 	const struct stage_counts *c = &w->figures->counts;
 
 	tw_note(ctx, &(struct tw_note){ .kind = TW_NOTE_STAGE,
 					.slot = w->me.id.slot,
 					.incarnation = w->me.id.incarnation,
-					.stage = &(struct tw_stage_note){ .cell = s->cell,
+					.stage = &(struct tw_stage_note){ .cell = w->me.cell,
 									  .first = c->first,
 									  .last = c->last,
 									  .work = c->work } });
@@ -119,32 +80,36 @@ void tw_figures_worker_passed(struct worker *w, struct tw_context *ctx,
 
 /* --- moves ----------------------------------------------------------------------------------- */
 
-void tw_figures_worker_begins(struct worker *w, struct tw_context *ctx, bool back)
+void tw_figures_worker_begins(struct worker *w, struct tw_context *ctx, const int64_t *forward,
+			      const struct tw_stage_held *held)
 {
 	struct stage_counts *c = &w->figures->counts;
+	struct tw_stage_work *most = &c->work;
 
-	if (!c->work.forwards && !back)
-		c->first = w->stage->run.began;
-	count_memory(w);
+	if (!c->work.forwards && forward)
+		c->first = *forward;
+	most->depth = held->depth > most->depth ? held->depth : most->depth;
+	most->versions = held->versions > most->versions ? held->versions : most->versions;
+	most->memory = held->bytes > most->memory ? held->bytes : most->memory;
 	watch(w, ctx);
 }
 
-void tw_figures_worker_forwarded(struct worker *w, struct tw_context *ctx)
+void tw_figures_worker_forwarded(struct worker *w, struct tw_context *ctx, int64_t began)
 {
 	struct stage_counts *c = &w->figures->counts;
 
 	c->work.forwards++;
 	c->last = tw_now(ctx);
-	c->work.forward_time += c->last - w->stage->run.began;
+	c->work.forward_time += c->last - began;
 }
 
-int64_t tw_figures_worker_backwarded(struct worker *w, struct tw_context *ctx)
+int64_t tw_figures_worker_backwarded(struct worker *w, struct tw_context *ctx, int64_t began)
 {
 	struct stage_counts *c = &w->figures->counts;
 
 	c->work.backwards++;
 	c->last = tw_now(ctx);
-	c->work.backward_time += c->last - w->stage->run.began;
+	c->work.backward_time += c->last - began;
 	tell(w, ctx);
 	return c->last;
 }

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_stage.c - a cell makes the moves of its schedule: what it computes and sends on.  The
- * rules are in worker_stage.h; worker_stage_memory.c has what it keeps. */
+/* stage_worker.c - a cell makes the moves of its schedule: what it computes and sends on.  The
+ * rules are in README.md; stage_memory.c has what it keeps. */
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
+#include "node/duty/stage/stage_state.h"
 #include "node/worker/worker.h"
 
-static bool is_first(const struct worker_stage *s)
+#include <stddef.h>
+
+static bool is_first(const struct worker *w)
 {
-	return s->cell == 0;
+	return w->me.cell == 0;
 }
 
-static bool is_last_stage(const struct worker_stage *s)
+static bool is_last_stage(const struct stage_worker *s)
 {
 	return s->post.stage + 1 == s->shape.stages;
 }
 
 /* Micro-batches of its own in the stream; UINT64_MAX: no end is known. */
-static uint64_t own_total(const struct worker_stage *s)
+static uint64_t own_total(const struct stage_worker *s)
 {
 	return s->total == UINT64_MAX ? s->total : tw_pipe_own(&s->post, s->total);
 }
@@ -31,9 +34,10 @@ static void no_memory(struct worker *w, struct tw_context *ctx)
 static void compute(struct worker *w, struct tw_context *ctx, const struct flight *f,
 		    struct tw_block *const *view)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct stage_run *r = &s->run;
 	struct tw_compute *c = &w->step.compute;
+	struct tw_stage_held held;
 
 	for (uint32_t k = 0; k < w->exchange.holders; k++) {
 		const struct tw_holding *range = &w->exchange.holder[k].range;
@@ -44,16 +48,16 @@ static void compute(struct worker *w, struct tw_context *ctx, const struct fligh
 	}
 	*c = (struct tw_compute){
 		.pass = { .kind = r->back ? TW_PASS_BACKWARD : TW_PASS_FORWARD,
-			  .first = s->plan->first,
-			  .last = s->plan->last,
+			  .first = w->part->first,
+			  .last = w->part->last,
 			  .x = r->x ? tw_block_floats(r->x) : NULL,
 			  .dy = r->dy ? tw_block_floats(r->dy) : NULL,
 			  .stash = r->stash ? r->stash->data : NULL,
 			  .y = !r->back && r->out ? tw_block_floats(r->out) : NULL,
 			  .dx = r->back && r->out ? tw_block_floats(r->out) : NULL },
 		.again = r->back,
-		.share = r->back ? s->plan->backward : s->plan->forward,
-		.scratch = s->plan->scratch,
+		.share = r->back ? w->part->backward : w->part->forward,
+		.scratch = w->part->scratch,
 		.in = { .from = f->what.from,
 			.count = f->what.count,
 			.piece = w->step.piece,
@@ -65,16 +69,17 @@ static void compute(struct worker *w, struct tw_context *ctx, const struct fligh
 	c->in.cancel = &c->cancel;
 	w->step.state = STEP_COMPUTING;
 	r->began = tw_now(ctx);
-	tw_figures_worker_begins(w, ctx, r->back);
+	held = tw_stage_holds(w);
+	tw_figures_worker_begins(w, ctx, r->back ? NULL : &r->began, &held);
 	ctx->world->compute(ctx, c);
 }
 
 /* Of micro-batch k of its own.  True: the move is under way. */
 static bool forward(struct worker *w, struct tw_context *ctx, uint64_t k)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct flight *f = &s->flight[k % s->window];
-	const bool first = is_first(s), last = is_last_stage(s);
+	const bool first = is_first(w), last = is_last_stage(s);
 
 	if (first && !f->known && !tw_stage_take_samples(w, ctx, tw_pipe_micro(&s->post, k), f))
 		return false;
@@ -84,9 +89,9 @@ static bool forward(struct worker *w, struct tw_context *ctx, uint64_t k)
 		f->known = !first; /* the lease may be another one by then */
 		return false;
 	}
-	f->stash = s->plan->stash ? tw_pool_take(s->stashes) : NULL;
+	f->stash = w->part->stash ? tw_pool_take(s->stashes) : NULL;
 	s->run.out = last ? NULL : tw_pool_take(s->outs);
-	if ((s->plan->stash && !f->stash) || (!last && !s->run.out)) {
+	if ((w->part->stash && !f->stash) || (!last && !s->run.out)) {
 		no_memory(w, ctx);
 		return false;
 	}
@@ -104,7 +109,7 @@ static bool forward(struct worker *w, struct tw_context *ctx, uint64_t k)
 }
 
 /* Rounds: is it the last micro-batch of its group that this cell has? */
-static bool ends_group(const struct worker_stage *s, const struct flight *f)
+static bool ends_group(const struct stage_worker *s, const struct flight *f)
 {
 	return f->what.micro % s->shape.micros + s->post.lanes >= f->what.group;
 }
@@ -112,7 +117,7 @@ static bool ends_group(const struct worker_stage *s, const struct flight *f)
 /* Does the backward of this micro-batch complete a contribution? */
 static bool completes(const struct worker *w, const struct flight *f)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 
 	return w->building.micros + 1 >= s->post.micros ||
 	       tw_pipe_own(&s->post, f->what.micro) + 1 == own_total(s) ||
@@ -121,7 +126,7 @@ static bool completes(const struct worker *w, const struct flight *f)
 
 static bool backward(struct worker *w, struct tw_context *ctx, uint64_t k)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct flight *f = &s->flight[k % s->window];
 	const bool stashes =
 		tw_pipeline_stashes(w->plan->staging.schedule, w->plan->staging.options);
@@ -159,7 +164,7 @@ static bool backward(struct worker *w, struct tw_context *ctx, uint64_t k)
 
 static void forwarded(struct worker *w, struct tw_context *ctx, struct flight *f)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	const bool keeps = tw_pipeline_stashes(w->plan->staging.schedule, w->plan->staging.options);
 
 	f->forwarded = true;
@@ -168,13 +173,13 @@ static void forwarded(struct worker *w, struct tw_context *ctx, struct flight *f
 	if (!keeps)
 		tw_stage_drop_views(f->view, w->exchange.holders);
 	tw_stage_send_act(w, ctx, &f->what, s->run.out);
-	tw_figures_worker_forwarded(w, ctx);
+	tw_figures_worker_forwarded(w, ctx, s->run.began);
 }
 
 /* (10): what is contributed by now goes up to here. */
 static void keep_mark(struct worker *w)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (!w->building.micros)
 		s->mark[w->exchange.seq % (TW_CREDITS + 1)] =
@@ -184,7 +189,7 @@ static void keep_mark(struct worker *w)
 /* Rounds: lanes of this stage that push in the round of this contribution; 0: it is alone. */
 static uint32_t pushers(const struct worker *w)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 
 	if (s->post.lanes < 2 || !tw_worker_rounds(w))
 		return 0;
@@ -193,7 +198,7 @@ static uint32_t pushers(const struct worker *w)
 
 static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *f)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	const struct tw_computed done = { .position = f->what.from,
 					  .lease = f->what.lease,
 					  .round = f->what.round,
@@ -205,7 +210,7 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 	tw_stage_send_grad(w, ctx, f, s->run.out);
 	s->backwards++;
 	s->group = f->what.group;
-	if (is_first(s))
+	if (is_first(w))
 		tw_stage_is_back(w, ctx, f->what.micro, f->loss);
 	for (uint32_t k = 0; k < w->exchange.holders; k++)
 		w->shard[k].base = f->base[k];
@@ -213,13 +218,13 @@ static void backwarded(struct worker *w, struct tw_context *ctx, struct flight *
 	tw_worker_contribute(w, ctx, &done, w->step.gradient);
 	keep_mark(w);
 	/* adding it up takes its time, too */
-	s->waits_since = tw_figures_worker_backwarded(w, ctx);
+	s->waits_since = tw_figures_worker_backwarded(w, ctx, s->run.began);
 	s->waits_version = s->waits_version || tw_exchange_asks(&w->exchange);
 }
 
 static void computed(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	const enum tw_status status = w->step.compute.status;
 	const bool wanted = w->step.state == STEP_COMPUTING;
 
@@ -254,12 +259,12 @@ static void move_on(struct worker *w, struct tw_context *ctx)
  * next one.  False: that has to wait. */
 static bool finish_stream(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (w->building.micros &&
 	    (tw_exchange_asks(&w->exchange) || !tw_exchange_has_credit(&w->exchange)))
 		return false;
-	if (is_first(s) && s->deal.back < s->total) /* other lanes are not done */
+	if (is_first(w) && s->deal.back < s->total) /* other lanes are not done */
 		return false;
 	tw_worker_flush(w, ctx);
 	keep_mark(w);
@@ -274,7 +279,7 @@ static bool finish_stream(struct worker *w, struct tw_context *ctx)
 /* True: there may be more to do at once. */
 static bool make_move(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct tw_pipe_move m;
 
 	if (tw_worker_busy(w))
@@ -299,21 +304,21 @@ static bool make_move(struct worker *w, struct tw_context *ctx)
 /* Dealing to others may end the stream, and with it what this cell waits for. */
 static void make_moves(struct worker *w, struct tw_context *ctx)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 	uint64_t total;
 
 	do {
 		total = s->total;
 		while (make_move(w, ctx))
 			;
-		if (is_first(s))
+		if (is_first(w))
 			tw_stage_deal_others(w, ctx);
 	} while (s->total != total);
 }
 
 static void advance(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	uint64_t stream;
 
 	do {
@@ -327,7 +332,7 @@ static void advance(struct worker *w, struct tw_context *ctx)
 		tw_stage_accuse(w, ctx);
 		return;
 	}
-	if (is_first(s) && tw_stage_stops(w) && !tw_stage_is_busy(w))
+	if (is_first(w) && tw_stage_stops(w) && !tw_stage_is_busy(w))
 		tw_worker_give_back(w, ctx);
 }
 
@@ -339,7 +344,7 @@ bool tw_stage_is_busy(const struct worker *w)
 /* Up to here every cell is closed. */
 static uint64_t closed(const struct worker *w)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 	uint64_t least = tw_stage_own_closed(w);
 
 	for (uint32_t c = 1; c < s->cells; c++)
@@ -349,7 +354,7 @@ static uint64_t closed(const struct worker *w)
 
 static bool waits(const struct worker *w, struct tw_wait *out)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 	const struct tw_pipe_move m = w->plan->staging.schedule->move(&s->post, s->next);
 	const uint64_t micro = tw_pipe_micro(&s->post, m.micro);
 	uint32_t cell;
@@ -357,7 +362,7 @@ static bool waits(const struct worker *w, struct tw_wait *out)
 	if (m.deed == TW_FORWARD && s->post.stage) {
 		cell = tw_plan_cell_for(w->plan, s->post.stage - 1, micro);
 		out->why = "activations of micro-batch";
-	} else if (m.deed == TW_FORWARD && !is_first(s)) {
+	} else if (m.deed == TW_FORWARD && !is_first(w)) {
 		cell = 0;
 		out->why = "the samples of micro-batch";
 	} else if (m.deed == TW_BACKWARD && !is_last_stage(s)) {
@@ -372,6 +377,21 @@ static bool waits(const struct worker *w, struct tw_wait *out)
 }
 
 /* --- the seat ------------------------------------------------------------------------------- */
+
+/* What of an evaluation this cell computes: from what the one before has computed to what the next
+ * one needs. */
+static void tests(const struct worker *w, uint32_t count, struct tw_eval_part *out)
+{
+	const struct stage_worker *s = w->stage;
+
+	*out = (struct tw_eval_part){ .first = w->part->first,
+				      .last = w->part->last,
+				      .scratch = w->part->scratch,
+				      .in = s->test_x,
+				      .passes_on = !is_last_stage(s) };
+	if (out->passes_on)
+		out->floats = tw_model_cut_floats(w->part->out, count, false);
+}
 
 /* A cell passes on what it has computed to the next one. */
 static void passed(struct worker *w, struct tw_context *ctx, const struct tw_eval_passed *p)
@@ -392,11 +412,12 @@ static uint64_t begun(const struct worker *w)
 	return tw_stage_mark(w->stage->stream, w->stage->deal.next);
 }
 
-const struct tw_driver tw_driver_schedule = {
+const struct tw_driver tw_stage_driver = {
 	.name = "schedule",
 	.advance = advance,
 	.computed = computed,
 	.rested = move_on,
+	.tests = tests,
 	.passed = passed,
 	.fetched = tw_stage_fetched,
 	.welcomed = tw_stage_roster,
@@ -406,4 +427,18 @@ const struct tw_driver tw_driver_schedule = {
 	.closed = closed,
 	.begun = begun,
 	.pushers = pushers,
+};
+
+/* --- the duty ------------------------------------------------------------------------------ */
+
+static bool wanted(const struct tw_plan *plan)
+{
+	return tw_plan_is_staged(plan);
+}
+
+const struct tw_duty tw_stage_worker = {
+	.name = "stage",
+	.bytes = sizeof(struct stage_worker),
+	.place = offsetof(struct worker, stage),
+	.wanted = wanted,
 };

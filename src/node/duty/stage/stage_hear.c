@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_cells_hear.c - what a cell hears from the other ones of its worker; worker_stage.h has the
+/* stage_hear.c - what a cell hears from the other ones of its worker; README.md has the
  * rules. */
 #include "node/duty/eval/eval.h"
+#include "node/duty/stage/stage_state.h"
 #include "node/worker/worker.h"
 
 #include <math.h>
@@ -22,9 +23,9 @@ static bool is_end(uint16_t type, const union tw_body *b)
  * micro-batch (9). */
 static uint32_t act_speaker(const struct worker *w, const union tw_body *b)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 
-	if (!s->cell || b->act.stage != s->post.stage)
+	if (!w->me.cell || b->act.stage != s->post.stage)
 		return UINT32_MAX;
 	if (!s->post.stage)
 		return 0;
@@ -37,11 +38,11 @@ static uint32_t act_speaker(const struct worker *w, const union tw_body *b)
 
 static uint32_t grad_speaker(const struct worker *w, const union tw_body *b)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 	const bool own = tw_pipe_is_own(&s->post, b->grad.micro);
 
 	if (b->grad.stage != s->post.stage || (own && s->post.stage + 1 == s->shape.stages) ||
-	    (!own && s->cell))
+	    (!own && w->me.cell))
 		return UINT32_MAX;
 	return tw_plan_cell_for(w->plan, s->post.stage + own, b->grad.micro);
 }
@@ -50,7 +51,7 @@ static uint32_t grad_speaker(const struct worker *w, const union tw_body *b)
 static uint32_t speaker(const struct worker *w, uint16_t type, const union tw_body *b,
 			uint32_t node)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 
 	switch (type) {
 	case TW_ACT:
@@ -58,7 +59,7 @@ static uint32_t speaker(const struct worker *w, uint16_t type, const union tw_bo
 	case TW_GRAD:
 		return grad_speaker(w, b);
 	case TW_CLOSED:
-		return !s->cell && b->closed.cell < s->cells ? b->closed.cell : UINT32_MAX;
+		return !w->me.cell && b->closed.cell < s->cells ? b->closed.cell : UINT32_MAX;
 	default:
 		return tw_stage_cell_at(w, node);
 	}
@@ -97,11 +98,11 @@ static enum tw_door door(const void *actor, const struct tw_msg *m)
 static bool plausible(const struct worker *w, const struct tw_body_act *b)
 {
 	return b->count && b->nominal > 0 && isfinite(b->nominal) &&
-	       b->count <= (b->pin ? tw_plan_scored(w->plan) : w->stage->plan->batch);
+	       b->count <= (b->pin ? tw_plan_scored(w->plan) : w->part->batch);
 }
 
 /* The flight of a micro-batch of this stream that is not behind us; NULL: there is none. */
-static struct flight *flight_of(struct worker_stage *s, uint64_t stream, uint64_t micro)
+static struct flight *flight_of(struct stage_worker *s, uint64_t stream, uint64_t micro)
 {
 	const uint64_t own = tw_pipe_own(&s->post, micro);
 
@@ -114,7 +115,7 @@ static struct flight *flight_of(struct worker_stage *s, uint64_t stream, uint64_
 static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_body_act *b,
 		      struct tw_block *x)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	tw_block_drop(s->test_x);
 	s->test_x = tw_block_keep(x);
@@ -127,7 +128,7 @@ static void hear_test(struct worker *w, struct tw_context *ctx, const struct tw_
 static bool hear_end(struct worker *w, struct tw_context *ctx, uint32_t cell,
 		     const struct tw_body_act *b)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (b->stream != s->stream || tw_pipe_own(&s->post, b->micro) < s->forwards ||
 	    s->total != UINT64_MAX)
@@ -145,7 +146,7 @@ static bool hear_act(struct worker *w, struct tw_context *ctx, uint32_t cell,
 		     const struct tw_msg *m)
 {
 	const struct tw_body_act *b = &m->b.act;
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct tw_stage_load c;
 	struct tw_block *x;
 	struct flight *f;
@@ -163,7 +164,7 @@ static bool hear_act(struct worker *w, struct tw_context *ctx, uint32_t cell,
 		f->what = *b;
 		return true;
 	}
-	c = tw_stage_crossing(s->plan->in, b->stage, b->from, b->count, false);
+	c = tw_stage_crossing(w->part->in, b->stage, b->from, b->count, false);
 	c.tests = b->pin;
 	x = tw_stage_unpack(w, ctx, &m->h, m->payload, &c);
 	if (!x)
@@ -189,7 +190,7 @@ static bool hear_grad(struct worker *w, struct tw_context *ctx, const struct tw_
 		return b->stream == w->stage->stream && tw_stage_is_back(w, ctx, b->micro, b->loss);
 	if (!f || !f->known || f->dy || b->count != f->what.count)
 		return false;
-	c = tw_stage_crossing(w->stage->plan->out, b->stage, f->what.from, b->count, true);
+	c = tw_stage_crossing(w->part->out, b->stage, f->what.from, b->count, true);
 	f->dy = tw_stage_unpack(w, ctx, &m->h, m->payload, &c);
 	if (f->dy)
 		f->loss = b->loss;
@@ -222,14 +223,14 @@ static void hear_stray(struct worker *w, struct tw_context *ctx, const struct tw
 	if (cell == UINT32_MAX)
 		return;
 	tw_say(ctx, TW_WARNING, "%s is not for worker %u.%u to say to worker %u.%u",
-	       tw_type_name(m->h.type), w->me.id.slot, cell, w->me.id.slot, w->stage->cell);
+	       tw_type_name(m->h.type), w->me.id.slot, cell, w->me.id.slot, w->me.cell);
 	w->stage->liar = cell;
 }
 
 /* No cell can be further than the stream that the first one has begun. */
 static void hear_closed(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t mark)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (mark > tw_stage_mark(s->stream + 2, 0)) {
 		tw_say(ctx, TW_WARNING, "worker %u.%u says that is closed what has not begun",
@@ -281,4 +282,9 @@ enum tw_door tw_stage_door(const struct worker *w, const struct tw_msg *m)
 void tw_stage_hear_early(struct worker *w, struct tw_context *ctx)
 {
 	tw_early_hear(&w->stage->early, w->heap, w, ctx, door, hear);
+}
+
+void tw_stage_early(struct worker *w, const struct tw_msg *m)
+{
+	tw_early_keep(&w->stage->early, w->heap, m);
 }

@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_delivery.c - what one cell of a worker says to another arrives once and in order, whatever
- * becomes of the connection; (8) in worker_stage.h. */
+/* stage_delivery.c - what one cell of a worker says to another arrives once and in order, whatever
+ * becomes of the connection; (8) in stage_state.h. */
 #include "node/duty/figures/figures.h"
+#include "node/duty/stage/stage_state.h"
 #include "node/worker/worker.h"
 
 #include <string.h>
 
 #define IDLE (TW_SECOND / 10) /* after which a cell is told what has come from it */
 
+struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32_t cell,
+				enum tw_type type)
+{
+	const struct tw_addr to = { w->stage->roster[cell].node, TW_WORKER, 0 };
+	struct tw_msg *m = tw_msg_to(ctx, to, type);
+
+	if (!m)
+		return NULL;
+	m->h.from = w->me.id.slot;
+	m->h.incarnation = w->me.id.incarnation;
+	m->h.view = w->me.id.generation;
+	return m;
+}
+
 enum tw_status tw_links_open(struct worker *w)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct said *all = tw_heap_zeros(w->heap, (size_t)s->cells * s->early_room * sizeof *all);
 
 	s->link = tw_heap_zeros(w->heap, s->cells * sizeof *s->link);
@@ -29,14 +44,14 @@ static void forget(struct said *one)
 	*one = (struct said){ .block = NULL };
 }
 
-static struct said *said_at(const struct worker_stage *s, struct cell_link *l, uint64_t number)
+static struct said *said_at(const struct stage_worker *s, struct cell_link *l, uint64_t number)
 {
 	return &l->said[number % s->early_room];
 }
 
 void tw_links_reset(struct worker *w)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	for (uint32_t c = 0; s->link && c < s->cells; c++) {
 		struct cell_link *l = &s->link[c];
@@ -49,7 +64,7 @@ void tw_links_reset(struct worker *w)
 
 void tw_links_renew(struct worker *w)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	tw_links_reset(w);
 	for (uint32_t c = 0; s->link && c < s->cells; c++) {
@@ -62,7 +77,7 @@ void tw_links_renew(struct worker *w)
 
 void tw_links_close(struct worker *w)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (!s->link)
 		return;
@@ -104,7 +119,7 @@ static void send(struct worker *w, struct tw_context *ctx, uint32_t cell, const 
 
 void tw_link_say(struct worker *w, struct tw_context *ctx, uint32_t cell, const struct said *what)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct cell_link *l = &s->link[cell];
 	struct said *one;
 
@@ -131,7 +146,7 @@ void tw_link_say(struct worker *w, struct tw_context *ctx, uint32_t cell, const 
 
 void tw_link_again(struct worker *w, struct tw_context *ctx, uint32_t cell)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct cell_link *l = &s->link[cell];
 
 	for (uint64_t n = l->held + 1; n <= l->last; n++)
@@ -153,9 +168,9 @@ void tw_link_tell(struct worker *w, struct tw_context *ctx, uint32_t cell)
 	tw_send(ctx, m);
 }
 
-void tw_links_idle(struct worker *w, struct tw_context *ctx)
+void tw_stage_idle(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	s->idle_set = false;
 	for (uint32_t c = 0; c < s->cells; c++)
@@ -167,7 +182,7 @@ void tw_links_idle(struct worker *w, struct tw_context *ctx)
 
 void tw_link_confirmed(struct worker *w, uint32_t cell, uint64_t upto)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct cell_link *l = &s->link[cell];
 
 	for (; l->held < upto && l->held < l->last; l->held++)
@@ -184,7 +199,7 @@ void tw_link_test_confirmed(struct worker *w, uint32_t cell, uint32_t number)
 
 bool tw_link_takes(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t number)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct cell_link *l = &s->link[cell];
 
 	if (number != l->got + 1)

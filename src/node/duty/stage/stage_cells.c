@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_cells.c - what a cell says to the other ones of its worker; worker_stage.h has the rules.
+/* stage_cells.c - what a cell says to the other ones of its worker; README.md has the rules.
  * */
+#include "node/duty/stage/stage_state.h"
 #include "node/worker/worker.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@
 void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_msg *m)
 {
 	const struct tw_place *list = m->tail ? (const void *)m->tail->data : NULL;
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	memset(s->roster, 0, s->cells * sizeof *s->roster);
 	for (size_t k = 0; k < m->h.tail / sizeof *list; k++)
@@ -25,10 +26,10 @@ void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_m
 
 uint32_t tw_stage_cell_at(const struct worker *w, uint32_t node)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 
-	for (uint32_t k = 0; s && s->plan && k < s->cells; k++)
-		if (s->roster[k].node == node && k != s->cell)
+	for (uint32_t k = 0; s && w->part && k < s->cells; k++)
+		if (s->roster[k].node == node && k != w->me.cell)
 			return k;
 	return UINT32_MAX;
 }
@@ -46,14 +47,14 @@ struct tw_stage_load tw_stage_crossing(const struct tw_model_cut *cut, uint32_t 
 void tw_stage_send_act(struct worker *w, struct tw_context *ctx, const struct tw_body_act *what,
 		       struct tw_block *y)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct said one = { .type = TW_ACT, .act = *what };
 	struct tw_stage_load c;
 
 	if (s->post.stage + 1 == s->shape.stages)
 		return;
 	one.act.stage = s->post.stage + 1;
-	c = tw_stage_crossing(s->plan->out, one.act.stage, what->from, what->count, false);
+	c = tw_stage_crossing(w->part->out, one.act.stage, what->from, what->count, false);
 	c.tests = what->pin;
 	if (!tw_stage_carry(w, ctx, &c, y, &one))
 		return;
@@ -70,8 +71,8 @@ void tw_stage_send_samples(struct worker *w, struct tw_context *ctx, const struc
 
 void tw_stage_send_end(struct worker *w, struct tw_context *ctx)
 {
-	const struct worker_stage *s = w->stage;
-	const uint32_t from = s->cell ? s->post.stage + 1 : 0;
+	const struct stage_worker *s = w->stage;
+	const uint32_t from = w->me.cell ? s->post.stage + 1 : 0;
 	const uint32_t to =
 		s->post.stage + 2 < s->shape.stages ? s->post.stage + 2 : s->shape.stages;
 
@@ -83,7 +84,7 @@ void tw_stage_send_end(struct worker *w, struct tw_context *ctx)
 		};
 
 		for (uint32_t l = 0; l < p->lanes; l++)
-			if (p->cell + l != s->cell)
+			if (p->cell + l != w->me.cell)
 				tw_link_say(w, ctx, p->cell + l, &one);
 	}
 }
@@ -91,11 +92,11 @@ void tw_stage_send_end(struct worker *w, struct tw_context *ctx)
 void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct flight *f,
 			struct tw_block *dx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct said one = { .type = TW_GRAD };
 	struct tw_stage_load c;
 
-	if (s->cell == 0)
+	if (w->me.cell == 0)
 		return;
 	one.grad = (struct tw_body_grad){ .stream = s->stream,
 					  .micro = f->what.micro,
@@ -106,7 +107,7 @@ void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct f
 		tw_link_say(w, ctx, 0, &one);
 		return;
 	}
-	c = tw_stage_crossing(s->plan->in, one.grad.stage, f->what.from, f->what.count, true);
+	c = tw_stage_crossing(w->part->in, one.grad.stage, f->what.from, f->what.count, true);
 	if (!tw_stage_carry(w, ctx, &c, dx, &one))
 		return;
 	tw_link_say(w, ctx, tw_plan_cell_for(w->plan, one.grad.stage, f->what.micro), &one);
@@ -115,17 +116,17 @@ void tw_stage_send_grad(struct worker *w, struct tw_context *ctx, const struct f
 
 void tw_stage_tell_closed(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	const uint64_t closed = tw_stage_own_closed(w);
 	struct tw_msg *m;
 
-	if (s->cell == 0 || closed == s->told)
+	if (w->me.cell == 0 || closed == s->told)
 		return;
 	s->told = closed;
 	m = tw_stage_message(w, ctx, 0, TW_CLOSED);
 	if (!m)
 		return;
-	m->b.closed = (struct tw_body_closed){ .mark = closed, .cell = s->cell };
+	m->b.closed = (struct tw_body_closed){ .mark = closed, .cell = w->me.cell };
 	tw_send(ctx, m);
 }
 
@@ -144,7 +145,7 @@ void tw_stage_accuse(struct worker *w, struct tw_context *ctx)
 
 void tw_stage_reconnected(struct worker *w, struct tw_context *ctx, uint32_t cell, uint32_t boot)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (!tw_worker_is_member(w))
 		return;

@@ -1,46 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_stage.h - a worker whose model is cut: its cells, each an actor that computes one stage.
- *
- * The cells of a worker share its slot and incarnation.  Each has an exchange with the shards of
- * its own stage, and makes the moves of the plan's schedule in order (strategy/pipeline.h).  The
- * first one holds the leases: it decides which samples are in the next micro-batch, and that there
- * are no more.
- *
- *  (1) Micro-batches of a stream count from 0 in every cell, and so do moves.  The stream ends when
- *      the first cell says so; the next one begins when the cell has no move of it left.  All of
- *      this begins anew with every identity and generation.  Where a stage has lanes, a cell has
- *      micro-batches of its own (tw_pipe_post), which it counts as well: these are `forwards`,
- *      `backwards` and the numbers of its moves.
- *  (2) A micro-batch is in flight from its FORWARD to its BACKWARD; what has come for it before,
- *      and what it needs until then, is its flight's.  Nobody sends more than the window holds:
- *      the cells before have no more in flight.
- *  (3) What a computation reads or writes is kept by `run` as well, so that a reset in between
- *      tears nothing.
- *  (4) Version v of a stream is what this cell was answered after its v-th contribution of the
- *      stream; version 0 is what it had when the stream began.  Only the newest answer of a shard
- *      counts (5 in exchange.h), so a contribution is not made before the one before is answered.
- *  (5) Words for an identity, a generation or a stream that this cell has not come to yet wait in
- *      `early`.
- *  (6) A worker is all of its cells: when one is lost, the others join again as somebody new.
- *  (7) The master says which cell of which worker this is (WELCOME), and where the others are.
- *      What depends on the cell is made then.  It is made anew if the next identity has another
- *      cell, and not while something is computed.
- *  (8) Activations and gradients to one cell are numbered, and kept until it has told that it has
- *      them: with what it says next, or after 100 ms.  When the connection is made anew they are
- *      said again.  Whoever hears takes what has the next number, and nothing else.  Counts restart
- *      with every generation; those of evaluations, which outlive one, with every identity.
- *  (9) The first cell tells the other lanes of its stage which samples are theirs (ACT without a
- *      payload), and hears when they are done (GRAD without one).  It deals micro-batches in order,
- *      and no more than `span` that are not back.  The end of a stream goes from the first lane of
- *      a stage to all of the next.
- * (10) A *mark* is a stream and a micro-batch of it.  Every cell tells the first one up to which
- *      mark the shards have closed what is its own; a lease is done when they all are behind the
- *      last of its micro-batches. */
-#ifndef TW_NODE_WORKER_WORKER_STAGE_H
-#define TW_NODE_WORKER_WORKER_STAGE_H
+/* stage_state.h - what a cell of a worker knows, and what the files of this folder do for one
+ * another.  The numbers in brackets are those of README.md. */
+#ifndef TW_NODE_DUTY_STAGE_STAGE_STATE_H
+#define TW_NODE_DUTY_STAGE_STAGE_STATE_H
 
+#include "node/duty/stage/stage.h"
 #include "node/kernel/early.h"
-#include "node/exchange.h"
+#include "node/worker/worker.h"
 
 /* A micro-batch, from what has come for it first until its BACKWARD. */
 struct flight {
@@ -103,15 +69,14 @@ struct cell_place {
 	uint32_t node, boot;
 };
 
-struct worker_stage {
-	const struct tw_stage *plan; /* NULL: it has had no place yet (7) */
-	uint32_t cell, cells;        /* cell: the one it wishes for, until it has a place */
-	struct cell_place *roster;   /* by cell */
-	struct tw_member *named;     /* room to tell the world of it */
-	bool moves;                  /* it asks to join when what it computes is done (7) */
-	struct cell_link *link;      /* by cell (8) */
-	bool idle_set;               /* its timer is */
-	uint32_t liar;               /* this cell says what cannot be; UINT32_MAX: none does */
+struct stage_worker {
+	uint32_t cells;
+	struct cell_place *roster; /* by cell */
+	struct tw_member *named;   /* room to tell the world of it */
+	bool moves;                /* it asks to join when what it computes is done (7) */
+	struct cell_link *link;    /* by cell (8) */
+	bool idle_set;             /* its timer is */
+	uint32_t liar;             /* this cell says what cannot be; UINT32_MAX: none does */
 	struct tw_pipe_shape shape;
 	struct tw_pipe_post post; /* what this cell is in it */
 
@@ -155,9 +120,7 @@ struct worker_stage {
 	void *room; /* of the arrays above but `early`, `roster`, `named`, `link` */
 };
 
-struct worker;
-
-/* --- worker_stage_memory.c ---------------------------------------------------------------- */
+/* --- stage_memory.c ---------------------------------------------------------------- */
 
 /* Up to here this cell is closed, as a mark (10). */
 uint64_t tw_stage_own_closed(const struct worker *w);
@@ -167,26 +130,26 @@ void tw_stage_land(struct flight *f, uint32_t holders);
 /* Nothing reads or writes what the computation touched (3). */
 void tw_stage_end_run(struct worker *w);
 /* Nothing is in flight; the next stream begins. */
-void tw_stage_begin_stream(struct worker_stage *s);
+void tw_stage_begin_stream(struct stage_worker *s);
 /* Ask for what a micro-batch of this round needs; true: the newest is here. */
 bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t round);
 /* The views that FORWARD of a micro-batch reads, into its flight.  False: they are not here yet. */
 bool tw_stage_look(struct worker *w, struct tw_context *ctx, struct flight *f);
 
-/* --- worker_stage.c ----------------------------------------------------------------------- */
-
-/* A cell without a place, which wishes for this one. */
-enum tw_status tw_stage_open(struct worker *w, uint32_t cell);
-void tw_stage_close(struct worker *w);
-/* (7): what depends on the cell; nothing is computed, and what was made for another is gone. */
+/* Memory of a cell without a place. */
+enum tw_status tw_stage_open(struct worker *w);
+/* What depends on the cell (7); nothing is computed, and what was made for another is gone. */
 enum tw_status tw_stage_take(struct worker *w, uint32_t cell);
 void tw_stage_leave(struct worker *w);
 /* A new generation or identity: everything in flight is void. */
 void tw_stage_reset(struct worker *w);
-/* The moves of its schedule, one after the other. */
-extern const struct tw_driver tw_driver_schedule;
 /* All shards have answered. */
 void tw_stage_fetched(struct worker *w, struct tw_context *ctx);
+/* What it holds. */
+struct tw_stage_held tw_stage_holds(const struct worker *w);
+
+/* --- stage_worker.c ----------------------------------------------------------------------- */
+
 /* (10): a mark as a number, which is larger for later ones. */
 static inline uint64_t tw_stage_mark(uint64_t stream, uint64_t micro)
 {
@@ -195,7 +158,7 @@ static inline uint64_t tw_stage_mark(uint64_t stream, uint64_t micro)
 /* Is anything in flight, or not told yet? */
 bool tw_stage_is_busy(const struct worker *w);
 
-/* --- worker_deal.c ------------------------------------------------------------------------ */
+/* --- stage_deal.c ------------------------------------------------------------------------ */
 
 /* First cell: the next samples into `f`, the flight of this micro-batch; false: not now. */
 bool tw_stage_take_samples(struct worker *w, struct tw_context *ctx, uint64_t micro,
@@ -210,7 +173,7 @@ bool tw_stage_is_back(struct worker *w, struct tw_context *ctx, uint64_t micro, 
 /* It neither begins something nor waits for more of it. */
 bool tw_stage_stops(const struct worker *w);
 
-/* --- worker_act.c ------------------------------------------------------------------------- */
+/* --- stage_act.c ------------------------------------------------------------------------- */
 
 /* What crosses a cut with one micro-batch. */
 struct tw_stage_load {
@@ -232,7 +195,7 @@ struct tw_block *tw_stage_unpack(struct worker *w, struct tw_context *ctx,
 				 const struct tw_header *h, struct tw_block *payload,
 				 const struct tw_stage_load *c);
 
-/* --- worker_delivery.c -------------------------------------------------------------------- */
+/* --- stage_delivery.c -------------------------------------------------------------------- */
 
 enum tw_status tw_links_open(struct worker *w);
 void tw_links_close(struct worker *w);
@@ -243,8 +206,6 @@ void tw_links_renew(struct worker *w);
 void tw_link_say(struct worker *w, struct tw_context *ctx, uint32_t cell, const struct said *what);
 /* The connection was made anew. */
 void tw_link_again(struct worker *w, struct tw_context *ctx, uint32_t cell);
-/* TW_TIMER_HEARD: tell cells what has come from them, if nothing else did. */
-void tw_links_idle(struct worker *w, struct tw_context *ctx);
 /* It has what was said to it up to this number; and of evaluations. */
 void tw_link_confirmed(struct worker *w, uint32_t cell, uint64_t upto);
 void tw_link_test_confirmed(struct worker *w, uint32_t cell, uint32_t number);
@@ -254,7 +215,7 @@ void tw_link_tell(struct worker *w, struct tw_context *ctx, uint32_t cell);
 bool tw_link_takes(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t number);
 bool tw_link_takes_test(struct worker *w, struct tw_context *ctx, uint32_t cell, uint64_t number);
 
-/* --- worker_cells.c ----------------------------------------------------------------------- */
+/* --- stage_cells.c ----------------------------------------------------------------------- */
 
 /* A message to another cell of this worker. */
 struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32_t cell,
@@ -263,13 +224,6 @@ struct tw_msg *tw_stage_message(struct worker *w, struct tw_context *ctx, uint32
 void tw_stage_accuse(struct worker *w, struct tw_context *ctx);
 /* WELCOME: where the cells of this worker are; the world is told, too. */
 void tw_stage_roster(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
-/* The cell of this worker on this node; UINT32_MAX: none, or this one. */
-uint32_t tw_stage_cell_at(const struct worker *w, uint32_t node);
-/* The connection to this cell was made anew. */
-void tw_stage_reconnected(struct worker *w, struct tw_context *ctx, uint32_t cell, uint32_t boot);
-/* ACT, GRAD, CLOSED, HEARD: the door (5), and what comes of those that it lets in. */
-enum tw_door tw_stage_door(const struct worker *w, const struct tw_msg *m);
-void tw_stage_hears(struct worker *w, struct tw_context *ctx, const struct tw_msg *m);
 /* Messages that came too early, once more. */
 void tw_stage_hear_early(struct worker *w, struct tw_context *ctx);
 /* To the cell that has this micro-batch in the next stage: activations. */

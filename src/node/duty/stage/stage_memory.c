@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_stage_memory.c - what a cell keeps: flights, versions of its parameters, counts;
- * worker_stage.h has the rules. */
+/* stage_memory.c - what a cell keeps: flights, versions of its parameters, counts;
+ * README.md has the rules. */
 #include "node/duty/figures/figures.h"
+#include "node/duty/stage/stage_state.h"
 #include "node/worker/worker.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ static void *carve(uint8_t **at, size_t bytes)
 }
 
 /* Arrays of all flights and versions; `room` NULL: only how many bytes they take. */
-static size_t lay_out(struct worker_stage *s, uint32_t holders, uint8_t *room)
+static size_t lay_out(struct stage_worker *s, uint32_t holders, uint8_t *room)
 {
 	uint8_t *at = room;
 	const size_t views = holders * sizeof(struct tw_block *);
@@ -75,15 +76,13 @@ static uint32_t window_of(const struct tw_plan *p, uint32_t stage)
 	return (span_of(p) + s->lanes - 1) / s->lanes;
 }
 
-enum tw_status tw_stage_open(struct worker *w, uint32_t cell)
+enum tw_status tw_stage_open(struct worker *w)
 {
 	const struct tw_staging *p = &w->plan->staging;
-	struct worker_stage *s = tw_heap_zeros(w->heap, sizeof *s);
+	struct stage_worker *s = w->stage;
 
 	if (!s)
-		return TW_NO_MEMORY;
-	w->stage = s;
-	s->cell = cell;
+		return TW_OK;
 	s->cells = tw_plan_cells(w->plan);
 	s->shape = tw_plan_pipe_shape(w->plan);
 	s->total = UINT64_MAX;
@@ -101,22 +100,24 @@ enum tw_status tw_stage_open(struct worker *w, uint32_t cell)
 enum tw_status tw_stage_take(struct worker *w, uint32_t cell)
 {
 	const struct tw_staging *p = &w->plan->staging;
-	struct worker_stage *s = w->stage, sizes;
+	struct stage_worker *s = w->stage, sizes;
 
 	s->post = tw_pipeline_post(p->schedule, &s->shape, cell);
-	s->plan = &p->stage[s->post.stage];
-	s->cell = cell;
+	w->part = &p->stage[s->post.stage];
+	w->me.cell = cell;
+	w->me.lane = s->post.lane;
+	w->me.lanes = s->post.lanes;
 	s->window = window_of(w->plan, s->post.stage);
 	s->deal.span = cell ? 0 : span_of(w->plan);
-	s->versions = reads_past(w) ? s->plan->keeps.versions + 1 : 0;
+	s->versions = reads_past(w) ? w->part->keeps.versions + 1 : 0;
 	sizes = *s;
-	s->room = tw_heap_zeros(w->heap, lay_out(&sizes, s->plan->shards, NULL) + 16);
-	s->stashes = tw_pool_new(w->heap, s->plan->stash);
-	s->outs = tw_pool_new(w->heap, s->plan->sends * sizeof(float));
-	s->backs = tw_pool_new(w->heap, s->plan->returns * sizeof(float));
+	s->room = tw_heap_zeros(w->heap, lay_out(&sizes, w->part->shards, NULL) + 16);
+	s->stashes = tw_pool_new(w->heap, w->part->stash);
+	s->outs = tw_pool_new(w->heap, w->part->sends * sizeof(float));
+	s->backs = tw_pool_new(w->heap, w->part->returns * sizeof(float));
 	if (!s->room || !s->stashes || !s->outs || !s->backs || tw_stage_open_codec(w) != TW_OK)
 		return TW_NO_MEMORY;
-	lay_out(s, s->plan->shards, s->room);
+	lay_out(s, w->part->shards, s->room);
 	return TW_OK;
 }
 
@@ -150,7 +151,7 @@ void tw_stage_end_run(struct worker *w)
 }
 
 /* Nothing is in flight; the next stream begins. */
-void tw_stage_begin_stream(struct worker_stage *s)
+void tw_stage_begin_stream(struct stage_worker *s)
 {
 	s->total = UINT64_MAX;
 	s->next = s->forwards = s->backwards = s->newest = 0;
@@ -160,9 +161,9 @@ void tw_stage_begin_stream(struct worker_stage *s)
 
 void tw_stage_reset(struct worker *w)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
-	if (!s->plan)
+	if (!w->part)
 		return;
 	for (uint32_t k = 0; k < s->window; k++)
 		tw_stage_land(&s->flight[k], w->exchange.holders);
@@ -177,7 +178,7 @@ void tw_stage_reset(struct worker *w)
 
 void tw_stage_leave(struct worker *w)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (!s)
 		return;
@@ -191,7 +192,7 @@ void tw_stage_leave(struct worker *w)
 	tw_pool_free(s->backs);
 	tw_stage_close_codec(w);
 	w->heap->put(w->heap, s->room);
-	s->plan = NULL;
+	w->part = NULL;
 	s->room = NULL;
 	s->stashes = s->outs = s->backs = NULL;
 	s->test_x = NULL;
@@ -200,7 +201,7 @@ void tw_stage_leave(struct worker *w)
 
 void tw_stage_close(struct worker *w)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (!s)
 		return;
@@ -209,8 +210,6 @@ void tw_stage_close(struct worker *w)
 	tw_early_forget(&s->early, w->heap);
 	w->heap->put(w->heap, s->roster);
 	w->heap->put(w->heap, s->named);
-	w->heap->put(w->heap, s);
-	w->stage = NULL;
 }
 
 /* --- versions ----------------------------------------------------------------------------- */
@@ -219,7 +218,7 @@ void tw_stage_close(struct worker *w)
 static void keep_version(struct worker *w)
 {
 	const struct tw_staging *p = &w->plan->staging;
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	const uint64_t oldest = tw_pipeline_reads(p->schedule, p->options, &s->shape, s->forwards);
 	struct stage_version last = s->version[s->versions - 1];
 
@@ -238,7 +237,7 @@ static void keep_version(struct worker *w)
 
 void tw_stage_fetched(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (s->waits_version) {
 		s->newest++;
@@ -249,7 +248,7 @@ void tw_stage_fetched(struct worker *w, struct tw_context *ctx)
 		keep_version(w);
 }
 
-static const struct stage_version *find_version(const struct worker_stage *s, uint64_t number)
+static const struct stage_version *find_version(const struct stage_worker *s, uint64_t number)
 {
 	for (uint32_t k = 0; k < s->versions; k++)
 		if (s->version[k].view[0] && s->version[k].number == number)
@@ -284,7 +283,7 @@ bool tw_stage_has_newest(struct worker *w, struct tw_context *ctx, uint64_t roun
 bool tw_stage_look(struct worker *w, struct tw_context *ctx, struct flight *f)
 {
 	const struct tw_staging *p = &w->plan->staging;
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	const uint64_t number =
 		tw_pipeline_reads(p->schedule, p->options, &s->shape, f->what.micro);
 	const struct stage_version *v = NULL;
@@ -308,9 +307,46 @@ bool tw_stage_look(struct worker *w, struct tw_context *ctx, struct flight *f)
 
 uint64_t tw_stage_own_closed(const struct worker *w)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 
 	if (!w->exchange.outs && !w->building.micros)
 		return tw_stage_mark(s->stream, tw_pipe_micro(&s->post, s->backwards));
 	return s->mark[tw_exchange_closed(&w->exchange) % (TW_CREDITS + 1)];
+}
+
+/* --- what it holds ------------------------------------------------------------------------- */
+
+static bool is_among(struct tw_block *const *list, uint32_t count, const struct tw_block *b)
+{
+	for (uint32_t k = 0; k < count; k++)
+		if (list[k] == b)
+			return true;
+	return !b;
+}
+
+/* Versions, inputs and stashes. */
+struct tw_stage_held tw_stage_holds(const struct worker *w)
+{
+	const struct stage_worker *s = w->stage;
+	struct tw_stage_held held = { 0 };
+	struct tw_block *seen[64 * 4];
+
+	if (!w->exchange.holders)
+		return held;
+	seen[held.versions++] = w->exchange.holder[0].view;
+	for (uint32_t k = 0; k < s->window; k++) {
+		const struct flight *f = &s->flight[k];
+
+		if (f->view[0] && !is_among(seen, held.versions, f->view[0]) &&
+		    held.versions < 64 * 4)
+			seen[held.versions++] = f->view[0];
+		held.depth += f->forwarded || f == s->run.of;
+		if (f->forwarded || f == s->run.of)
+			held.bytes += (f->x ? f->x->bytes : 0) + w->part->stash;
+	}
+	for (uint32_t k = 0; k < s->versions; k++)
+		if (!is_among(seen, held.versions, s->version[k].view[0]) && held.versions < 64 * 4)
+			seen[held.versions++] = s->version[k].view[0];
+	held.bytes += held.versions * w->part->floats * sizeof(float);
+	return held;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_act.c - what crosses a cut, as the codec of activations (strategy.codec.act) writes it.
+/* stage_act.c - what crosses a cut, as the codec of activations (strategy.codec.act) writes it.
  *
  *  (1) draws are for a sample position, a stage and a direction, so a micro-batch that is computed
  *      again, by whomever, is encoded alike.
  *  (2) what is not finite goes as it is (PLAIN): the gradients that it leads to are refused by the
  *      shards, and counted there.
  *  (3) an evaluation is of the model itself: its activations are not encoded. */
+#include "node/duty/stage/stage_state.h"
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -22,15 +23,15 @@ static bool encodes(const struct worker *w)
 enum tw_status tw_stage_open_codec(struct worker *w)
 {
 	const struct tw_traffic *t = &w->plan->traffic;
-	struct worker_stage *s = w->stage;
-	const uint32_t batch = s->plan->batch;
-	const size_t in = tw_model_cut_floats(s->plan->in, batch, false);
-	const size_t out = tw_model_cut_floats(s->plan->out, batch, true);
+	struct stage_worker *s = w->stage;
+	const uint32_t batch = w->part->batch;
+	const size_t in = tw_model_cut_floats(w->part->in, batch, false);
+	const size_t out = tw_model_cut_floats(w->part->out, batch, true);
 
 	if (!encodes(w))
 		return TW_OK;
-	s->coded[0] = tw_pool_new(w->heap, t->act->bound(t->act_options, s->plan->sends));
-	s->coded[1] = tw_pool_new(w->heap, t->act->bound(t->act_options, s->plan->returns));
+	s->coded[0] = tw_pool_new(w->heap, t->act->bound(t->act_options, w->part->sends));
+	s->coded[1] = tw_pool_new(w->heap, t->act->bound(t->act_options, w->part->returns));
 	s->decoded[0] = tw_pool_new(w->heap, in * sizeof(float));
 	s->decoded[1] = tw_pool_new(w->heap, out * sizeof(float));
 	return s->coded[0] && s->coded[1] && s->decoded[0] && s->decoded[1] ? TW_OK : TW_NO_MEMORY;
@@ -38,7 +39,7 @@ enum tw_status tw_stage_open_codec(struct worker *w)
 
 void tw_stage_close_codec(struct worker *w)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	for (int back = 0; back < 2; back++) {
 		tw_pool_free(s->coded[back]);

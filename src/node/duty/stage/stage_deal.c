@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_deal.c - the first cell of a worker: which samples are in the next micro-batch, which lane
- * computes it, and when there are no more; (9) in worker_stage.h. */
+/* stage_deal.c - the first cell of a worker: which samples are in the next micro-batch, which lane
+ * computes it, and when there are no more; (9) in README.md. */
+#include "node/duty/stage/stage_state.h"
 #include "node/worker/worker.h"
 
 bool tw_stage_stops(const struct worker *w)
@@ -11,7 +12,7 @@ bool tw_stage_stops(const struct worker *w)
 /* A round needs whole groups: who leaves completes the one that it has begun. */
 static bool begins_nothing(const struct worker *w)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 	const bool within = tw_worker_rounds(w) && s->deal.next % s->shape.micros != 0;
 
 	return tw_stage_stops(w) && !(within && w->me.state == WORKER_LEAVING);
@@ -27,7 +28,7 @@ static void end_at(struct worker *w, struct tw_context *ctx, uint64_t total)
 /* Nothing more is begun in this stream. */
 static void end_stream(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 
 	if (s->deal.next && s->total == UINT64_MAX)
 		end_at(w, ctx, s->deal.next);
@@ -37,7 +38,7 @@ static void end_stream(struct worker *w, struct tw_context *ctx)
  * or where the next one is of another group. */
 static void without_lease(struct worker *w, struct tw_context *ctx)
 {
-	const struct worker_stage *s = w->stage;
+	const struct stage_worker *s = w->stage;
 	const bool rounds = tw_worker_rounds(w), stops = tw_stage_stops(w);
 
 	if (rounds ? s->deal.next % s->shape.micros != 0 || w->me.state == WORKER_LEAVING
@@ -51,7 +52,7 @@ static void without_lease(struct worker *w, struct tw_context *ctx)
  * lanes are small enough (spec/stages.c). */
 static bool is_scattered(struct worker *w, uint64_t lease)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct stage_dealing *d = &s->deal;
 
 	if (d->next % s->shape.micros == 0)
@@ -89,7 +90,7 @@ static bool next_samples(struct worker *w, struct tw_context *ctx, struct tw_bod
 }
 
 /* May one more be on its way? */
-static bool has_room(const struct worker_stage *s)
+static bool has_room(const struct stage_worker *s)
 {
 	return s->deal.next < s->deal.back + s->deal.span && s->deal.next < s->total;
 }
@@ -129,7 +130,7 @@ void tw_stage_samples_begun(struct worker *w, struct tw_context *ctx,
 
 void tw_stage_deal_others(struct worker *w, struct tw_context *ctx)
 {
-	struct worker_stage *s = w->stage;
+	struct stage_worker *s = w->stage;
 	struct tw_body_act what;
 
 	while (!tw_pipe_is_own(&s->post, s->deal.next) && has_room(s) &&
