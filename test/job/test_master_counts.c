@@ -3,6 +3,7 @@
  * a recount by plain loops after every event of simulated runs with faults. */
 #include "job/trial.h"
 #include "node/duty/checkpoint/checkpoint_state.h"
+#include "node/duty/deal/deal_state.h"
 #include "node/duty/eval/eval_state.h"
 #include "node/duty/round/round_state.h"
 #include "node/duty/watch/watch_state.h"
@@ -135,7 +136,7 @@ static void check_shards(const struct master *m)
 static void check_orphans(const struct master *m)
 {
 	const struct tw_subsets *s = &m->plan->dealing.subsets;
-	const struct orphans *o = &m->dealing.orphans;
+	const struct orphans *o = &m->deal->orphans;
 	struct tw_span gap = { 0, 0 };
 
 	if (!s->count)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dealer.h - the seat of the one who deals: which samples a worker gets, and when.
  *
- * There is one holder per plan: the stream of leases (master_deal.c), rounds (duty/round) or a
+ * There is one holder per plan: the stream of leases (duty/deal), rounds (duty/round) or a
  * batch method (duty/batch).  It is chosen when the master opens; nobody asks the plan again.  What
  * is dealt, open and done is in the ledger, whoever deals.  NULL: nothing is to be done, or what
  * the comment says. */

@@ -43,11 +43,6 @@ bool tw_deal_exhausted(const struct master *m)
 	return !tw_spans_gap(&m->dealing.taken, 0, m->plan->dealing.positions, 1, &gap);
 }
 
-uint64_t tw_deal_passed(const struct master *m)
-{
-	return m->dealing.orphans.passed.unreachable + m->dealing.orphans.passed.vacant;
-}
-
 /* Some member has something to do since `since`. */
 void tw_master_may_be_due(struct master *m, int64_t since)
 {

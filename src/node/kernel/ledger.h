@@ -15,8 +15,6 @@ uint32_t tw_deal_unit(const struct master *m);
 uint32_t tw_deal_batch(const struct master *m, uint32_t slot);
 /* Is nothing left to deal: all positions are taken, or the run is to end? */
 bool tw_deal_exhausted(const struct master *m);
-/* Positions that were passed over, because nobody here has their samples (data.placement). */
-uint64_t tw_deal_passed(const struct master *m);
 /* Of this many updates of a slice and contributions to it, the updates that count: where a replica
  * applies the contributions of its own worker only, and counts all, one of each worker is an update
  * of all replicas. */

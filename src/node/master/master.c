@@ -6,11 +6,19 @@
 #include "base/fetch.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = {
-	&tw_eval_master,    &tw_figures_master, &tw_batch_master,      &tw_round_master,
-	&tw_verdict_master, &tw_finish_master,  &tw_checkpoint_master, &tw_online_master,
-	&tw_watch_master,   &tw_mix_master,     &tw_host_master,       NULL
-};
+static const struct tw_duty *const duties[] = { &tw_eval_master,
+						&tw_figures_master,
+						&tw_batch_master,
+						&tw_round_master,
+						&tw_verdict_master,
+						&tw_finish_master,
+						&tw_checkpoint_master,
+						&tw_online_master,
+						&tw_watch_master,
+						&tw_mix_master,
+						&tw_host_master,
+						&tw_deal_master,
+						NULL };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
@@ -25,8 +33,6 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->plan = p;
 	m->heap = heap;
 	m->dealer = tw_duties_seat(&m->duties);
-	if (!m->dealer)
-		m->dealer = &tw_dealer_stream;
 	m->restart.resume = a->resume;
 	m->restart.history = HISTORY_UNKNOWN;
 	tw_spans_init(&m->dealing.taken, heap); /* released even if the rest is not there */
@@ -35,8 +41,7 @@ static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 	m->server = tw_heap_zeros(heap, p->crew.servers * sizeof *m->server);
 	all = m->member && m->shard && m->server &&
 	      tw_master_members_init(&m->members, heap, p->crew.workers) == TW_OK &&
-	      tw_deal_init(m) == TW_OK && tw_speeds_init(m) == TW_OK && tw_cells_init(m) == TW_OK &&
-	      tw_duties_open(&m->duties) == TW_OK;
+	      tw_cells_init(m) == TW_OK && tw_duties_open(&m->duties) == TW_OK;
 	m->places[SHARD_HOMELESS] = p->problem.shards;
 	for (uint32_t s = 0; m->shard && s < p->problem.shards; s++) {
 		tw_spans_init(&m->shard[s].applied, heap);
@@ -67,8 +72,7 @@ static void master_free(struct tw_actor *a)
 	tw_duties_close(&m->duties);
 	tw_cells_release(m);
 	tw_master_members_release(&m->members, m->heap);
-	tw_deal_release(m);
-	tw_quantile_release(&m->speeds);
+	tw_spans_release(&m->dealing.taken);
 	void *const plain[] = { m->member, m->shard, m->server };
 	for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
 		m->heap->put(m->heap, plain[k]);
@@ -196,9 +200,6 @@ static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *
 		if (!crossed(m, msg))
 			tw_deal_asks(m, msg->h.from);
 		break;
-	case TW_DONE:
-		tw_deal_done(m, ctx, msg);
-		break;
 	case TW_HAVE:
 		if (!(msg->h.flags & TW_FLAG_HELD) && tw_plan_is_loose(m->plan))
 			tw_mix_master_have(m, ctx, msg);
@@ -213,6 +214,7 @@ static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *
 	case TW_PART:
 	case TW_SCALAR:
 	case TW_PIN:
+	case TW_DONE:
 	case TW_FIGURES:
 	case TW_RESULT:
 		tw_duties_message(&m->duties, ctx, msg);

@@ -7,6 +7,7 @@
 
 #include "node/duty/batch/batch.h"
 #include "node/duty/checkpoint/checkpoint.h"
+#include "node/duty/deal/deal.h"
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
 #include "node/duty/finish/finish.h"
@@ -78,77 +79,6 @@ void tw_master_expel(struct master *m, struct tw_context *ctx, uint32_t slot, ui
 void tw_master_let_go(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
 void tw_master_remove(struct master *m, struct tw_context *ctx, uint32_t slot,
 		      enum tw_member_state state);
-
-/* master_deal.c */
-extern const struct tw_dealer tw_dealer_stream;
-/* Nothing is dealt.  TW_NO_MEMORY leaves what release gives back, here and below. */
-enum tw_status tw_deal_init(struct master *m);
-void tw_deal_release(struct master *m);
-/* master_next.c */
-/* How many workers may work now: in a warm start not all of them. */
-uint32_t tw_deal_allowed(const struct master *m);
-/* Is this a warm start, in which it is not this worker's turn yet? */
-bool tw_deal_too_early(const struct master *m, uint32_t slot);
-/* The next free range for this worker below `end`, at most `most` long, inside one epoch. */
-bool tw_deal_next_range(struct master *m, uint32_t slot, uint64_t end, uint64_t most,
-			struct tw_span *out);
-
-/* master_speeds.c */
-enum tw_status tw_speeds_init(struct master *m);
-/* A member computed so many samples in so many nanoseconds. */
-void tw_speed_told(struct master *m, uint32_t slot, uint64_t samples, uint64_t busy);
-/* The member is in, or out; one who is out has no speed that counts. */
-void tw_speed_seat(struct master *m, uint32_t slot, bool in);
-/* Who comes next in this slot is somebody else. */
-void tw_speed_forget(struct master *m, uint32_t slot);
-/* The most pushes that a lease of this member should last: its speed, and with it the next period,
- * is heard of when it is done. */
-uint64_t tw_speed_units(const struct master *m, uint32_t slot);
-/* Steps between two pushes of this member. */
-uint32_t tw_speed_period(const struct master *m, uint32_t slot);
-/* ... which it is told now; 0: as the plan says. */
-uint32_t tw_speed_tell(struct master *m, uint32_t slot);
-/* The least and the most that anybody was told; 0: nobody was. */
-void tw_speed_range(const struct master *m, uint32_t *least, uint32_t *most);
-/* For a cut: an array of the plan's slots, the caller's to put back; NULL without memory. */
-struct speed *tw_speeds_list(const struct master *m);
-/* From such an array of `bytes`; one of other workers is not used. */
-void tw_speeds_restore(struct master *m, const void *list, size_t bytes);
-/* master_subsets.c: with data.deal, else these do nothing */
-enum tw_status tw_orphans_init(struct master *m);
-void tw_orphans_release(struct master *m);
-/* This slot has a worker now, or has none any more. */
-void tw_orphans_seat(struct master *m, uint32_t slot, bool live);
-/* These positions are not taken any more; or all may have changed. */
-void tw_orphans_came_back(struct master *m, uint64_t from, uint64_t to);
-void tw_orphans_restart(struct master *m);
-/* Only with data.deal: the next free range below `end` for this worker, in one cell. */
-bool tw_orphans_next_range(struct master *m, uint32_t slot, uint64_t end, uint64_t most,
-			   struct tw_span *out);
-/* May a worker that was told that there is nothing for it get something now? */
-bool tw_orphans_may_help(struct master *m);
-/* data.placement own: what is next and nobody here can compute is passed over. */
-void tw_orphans_pass(struct master *m, struct tw_context *ctx);
-/* ... and a round ends where the first epoch does of which samples are left; else at `end`. */
-uint64_t tw_orphans_end(const struct master *m, uint64_t end);
-/* For a cut: how much was passed over. */
-#define TW_PASSED_PART "passed"
-struct tw_array tw_orphans_pack(const struct master *m, const struct passed *passed);
-void tw_orphans_restore(struct master *m, const struct tw_array *a);
-
-/* master_leases.c */
-/* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */
-void tw_deal_tell_idle(struct master *m, struct tw_context *ctx, uint32_t slot, bool idle);
-/* Everything this worker holds goes back and is dealt again; it asks for nothing. */
-void tw_deal_return(struct master *m, struct tw_context *ctx, uint32_t slot);
-void tw_deal_done(struct master *m, struct tw_context *ctx, const struct tw_msg *msg);
-/* Nobody gets more work: whoever has none is not to be waited for. */
-void tw_deal_no_more(struct master *m, struct tw_context *ctx);
-void tw_deal_resend(struct master *m, struct tw_context *ctx, uint32_t slot);
-bool tw_deal_adopt(struct master *m, struct tw_context *ctx, uint32_t slot,
-		   const struct tw_range *list, size_t count);
-/* A new generation: nobody holds anything; what was held is dealt again. */
-void tw_deal_forget(struct master *m, struct tw_context *ctx);
 
 /* --- master_cells.c ------------------------------------------------------------------------- */
 

@@ -7,7 +7,6 @@
 #ifndef TW_NODE_MASTER_MASTER_STATE_H
 #define TW_NODE_MASTER_MASTER_STATE_H
 
-#include "node/quantile.h"
 #include "node/slots.h"
 #include "node/checkpoint_part.h"
 #include "node/kernel/dealer.h"
@@ -39,13 +38,6 @@ enum {
 	TIMER_STUCK,
 	TIMER_COPY,
 	TIMER_FIGURES
-};
-
-/* How fast a worker computes: samples and nanoseconds, what was earlier counting less; and how many
- * steps between two pushes it was ever told to take (0: none). */
-struct speed {
-	double samples, busy;
-	uint32_t least, most;
 };
 
 /* --- members ---------------------------------------------------------------------------------- */
@@ -112,8 +104,7 @@ struct member {
 	uint32_t next_at; /* the next one in membership.at_node */
 	struct holding held;
 	uint64_t steps, samples; /* it has reported since it joined */
-	uint64_t own;            /* samples of its own, see master_subsets.c */
-	struct speed speed;      /* where plan.traffic.adaptive asks for it */
+	uint64_t own;            /* samples of its own, see duty/deal */
 	int64_t asked;           /* when it was last given work, or finished some */
 	struct replica replica;
 	uint32_t barred_node,
@@ -248,18 +239,7 @@ struct waits {
 
 /* --- dealing ---------------------------------------------------------------------------------- */
 
-/* Subsets of slots without a worker, and how far each subset is dealt.  See master_subsets.c. */
-struct orphans {
-	uint64_t *next;         /* by slot */
-	uint32_t *heap, *place; /* of slots without a worker; by slot */
-	uint32_t count;
-	uint64_t *lost; /* by slot: see (5); NULL: samples are not own */
-	struct passed {
-		uint64_t unreachable, vacant; /* places */
-	} passed;
-};
-
-/* See master_deal.c.
+/* What is dealt, and who asks (kernel/ledger.h, duty/deal).
  *
  *  (1) hungry, dry and early have exactly the slots of that appetite.
  *  (2) `again`: something came back since the dry ones were looked at; `turns`: ranks changed or
@@ -268,7 +248,6 @@ struct orphans {
  *  (4) `frontier` is how many positions were taken at a time, at most. */
 struct dealing {
 	struct tw_spans taken;
-	struct orphans orphans;
 	uint64_t frontier, open_leases, open_samples;
 	struct tw_slots hungry, dry, early;
 	uint32_t allowed; /* workers whose turn it was when somebody was last served */
@@ -349,6 +328,7 @@ struct master {
 	struct mix_master *mix;               /* duty/mix; NULL: replicas do not differ */
 	struct host_master *host;             /* duty/host */
 	struct verdict_master *verdict;       /* duty/verdict; NULL: the master does not judge */
+	struct deal_master *deal;             /* duty/deal */
 	struct round_master *round;           /* duty/round; NULL: there are no rounds */
 	struct finish_master *finish;         /* duty/finish */
 	struct online_master *online;         /* duty/online; NULL: the run is not online */
@@ -356,7 +336,6 @@ struct master {
 	struct counts count;
 	struct paces pace;
 	struct watch_master *watch; /* duty/watch */
-	struct tw_quantile speeds;  /* of the live members whose speed is known */
 };
 
 static inline void tw_shard_put(struct master *m, struct shard_info *i, enum shard_place place)

@@ -100,10 +100,7 @@ static void seat(struct master *m, uint32_t slot, uint32_t node)
 	e->next_at = *chain;
 	*chain = slot;
 	tw_slots_put(&m->members.live, slot, true);
-	tw_speed_seat(m, slot, true);
-	tw_orphans_seat(m, slot, true);
-	tw_verdict_master_active(m, slot);
-	m->dealing.turns = true;
+	tw_deal_seat(m, slot, true);
 	m->waits.came = true;
 }
 
@@ -117,10 +114,7 @@ static void unseat(struct master *m, uint32_t slot)
 	*link = e->next_at;
 	e->live = false;
 	tw_slots_put(&m->members.live, slot, false);
-	tw_speed_seat(m, slot, false);
-	tw_orphans_seat(m, slot, false);
-	tw_verdict_master_active(m, slot);
-	m->dealing.turns = true;
+	tw_deal_seat(m, slot, false);
 }
 
 bool tw_master_from_member(struct master *m, struct tw_context *ctx, const struct tw_msg *msg)

@@ -189,7 +189,7 @@ void tw_checkpoint_master_begin(struct master *m, struct tw_context *ctx)
 	c->number = next_number(m);
 	c->running = m->phase == PHASE_RUN;
 	c->asked = as_of_now(m);
-	c->passed = m->dealing.orphans.passed;
+	c->passed = tw_deal_passed(m);
 	m->cuts.owed = m->plan->problem.shards;
 	tw_wish_put(m, TW_WISH_CHECKPOINT, false);
 	m->since = tw_now(ctx);
@@ -337,7 +337,8 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 	const bool earlier = c->running && tw_master_rounds(m); /* (3) */
 	struct tw_master_part x = earlier ? c->asked : as_of_now(m);
 	struct tw_span *closed = tw_spans_list(&c->closed);
-	struct speed *speeds = m->plan->traffic.adaptive ? tw_speeds_list(m) : NULL;
+	size_t speed_bytes;
+	void *speeds = tw_speeds_list(m, &speed_bytes);
 	const struct tw_array passed = tw_orphans_pack(m, &c->passed);
 	struct tw_array list[4 + TW_DUTIES] = {
 		{ .name = "master", .n = sizeof x, .kind = TW_BYTES, .at = &x },
@@ -345,10 +346,7 @@ static struct tw_block *master_part(struct master *m, struct tw_context *ctx)
 		  .n = c->closed.count * sizeof *closed,
 		  .kind = TW_BYTES,
 		  .at = closed },
-		{ .name = "speeds",
-		  .n = m->plan->crew.workers * sizeof *speeds,
-		  .kind = TW_BYTES,
-		  .at = speeds },
+		{ .name = "speeds", .n = speed_bytes, .kind = TW_BYTES, .at = speeds },
 	};
 	const size_t own = speeds ? 3 : 2;
 	size_t count = own, packed;

@@ -190,6 +190,7 @@ static bool counted(const struct master *m)
 /* Samples applied more than once by some shard; updates that some shard lost. */
 static enum tw_status add_up(struct master *m, struct tw_totals *t)
 {
+	const struct passed passed = tw_deal_passed(m);
 	const uint64_t unit = tw_deal_unit(m);
 	struct tw_spans twice, all, some;
 	enum tw_status st = TW_OK;
@@ -212,7 +213,8 @@ static enum tw_status add_up(struct master *m, struct tw_totals *t)
 	t->dealt = tw_spans_total(&all);
 	for (uint32_t s = 0; s < m->plan->problem.shards && st == TW_OK && all_say; s++) {
 		const uint64_t refused = m->shard[s].tally.refused; /* these are not lost */
-		const uint64_t here = tw_spans_total(&m->shard[s].applied) + tw_deal_passed(m);
+		const uint64_t here =
+			tw_spans_total(&m->shard[s].applied) + passed.unreachable + passed.vacant;
 		const uint64_t samples = tw_spans_total(&all) - (here < t->dealt ? here : t->dealt);
 		const uint64_t missing = (samples + unit - 1) / unit;
 
@@ -235,8 +237,8 @@ void tw_finish_master_end(struct master *m, struct tw_context *ctx, enum tw_stat
 			       .dropped = m->count.dropped,
 			       .refused = m->count.refused,
 			       .lost_copies = m->count.lost_copies,
-			       .unreachable = m->dealing.orphans.passed.unreachable,
-			       .vacant = m->dealing.orphans.passed.vacant,
+			       .unreachable = tw_deal_passed(m).unreachable,
+			       .vacant = tw_deal_passed(m).vacant,
 			       .steady = tw_figures_steady(m),
 			       .train_loss = m->count.train_loss,
 			       .workers = p->crew.workers,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_speeds.c - how fast workers compute, and how many steps they take between two pushes
+/* deal_speeds.c - how fast workers compute, and how many steps they take between two pushes
  * (strategy.adaptive; DyLU).
  *
  * A worker says with every lease that it has done how long its gradients took.  Waiting for answers
@@ -10,7 +10,7 @@
  *  (1) `speeds` has exactly the live members whose speed is known.
  *  (2) speeds that differ by less than a millionth count as equal: rounding makes nobody slower.
  *  (3) a period goes along with a lease, and holds for the steps in it. */
-#include "node/master/master.h"
+#include "node/duty/deal/deal_state.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,11 +22,21 @@
 #define UNITS_MOST   4          /* pushes in a lease */
 #define FADES        0.5        /* how much what was told before counts */
 
-enum tw_status tw_speeds_init(struct master *m)
+enum tw_status tw_speeds_open(struct master *m)
 {
+	struct deal_master *d = m->deal;
+
 	if (!m->plan->traffic.adaptive)
 		return TW_OK;
-	return tw_quantile_init(&m->speeds, m->heap, m->plan->crew.workers, QUANTILE);
+	d->speed = tw_heap_zeros(m->heap, m->plan->crew.workers * sizeof *d->speed);
+	return d->speed ? tw_quantile_init(&d->speeds, m->heap, m->plan->crew.workers, QUANTILE)
+			: TW_NO_MEMORY;
+}
+
+void tw_speeds_close(struct master *m)
+{
+	tw_quantile_release(&m->deal->speeds);
+	m->heap->put(m->heap, m->deal->speed);
 }
 
 static double speed_of(const struct speed *s)
@@ -36,30 +46,29 @@ static double speed_of(const struct speed *s)
 
 void tw_speed_seat(struct master *m, uint32_t slot, bool in)
 {
-	const double v = speed_of(&m->member[slot].speed);
-
-	if (!m->plan->traffic.adaptive)
+	if (!m->deal->speed)
 		return;
-	if (in && v > 0)
-		tw_quantile_put(&m->speeds, slot, v);
+	if (in && speed_of(&m->deal->speed[slot]) > 0)
+		tw_quantile_put(&m->deal->speeds, slot, speed_of(&m->deal->speed[slot]));
 	else
-		tw_quantile_drop(&m->speeds, slot);
+		tw_quantile_drop(&m->deal->speeds, slot);
 }
 
 void tw_speed_forget(struct master *m, uint32_t slot)
 {
-	struct speed *s = &m->member[slot].speed;
-
-	s->samples = s->busy = 0;
+	if (!m->deal->speed)
+		return;
+	m->deal->speed[slot].samples = m->deal->speed[slot].busy = 0;
 	tw_speed_seat(m, slot, false);
 }
 
 void tw_speed_told(struct master *m, uint32_t slot, uint64_t samples, uint64_t busy)
 {
-	struct speed *s = &m->member[slot].speed;
+	struct speed *s;
 
-	if (!m->plan->traffic.adaptive || !samples || !busy)
+	if (!m->deal->speed || !samples || !busy)
 		return;
+	s = &m->deal->speed[slot];
 	s->samples = FADES * s->samples + (double)samples;
 	s->busy = FADES * s->busy + (double)busy;
 	tw_speed_seat(m, slot, m->member[slot].live);
@@ -67,21 +76,21 @@ void tw_speed_told(struct master *m, uint32_t slot, uint64_t samples, uint64_t b
 
 uint64_t tw_speed_units(const struct master *m, uint32_t slot)
 {
-	if (!m->plan->traffic.adaptive)
+	if (!m->deal->speed)
 		return UINT64_MAX;
-	return m->member[slot].speed.busy > 0 ? UNITS_MOST : 1;
+	return m->deal->speed[slot].busy > 0 ? UNITS_MOST : 1;
 }
 
 uint32_t tw_speed_period(const struct master *m, uint32_t slot)
 {
 	const struct tw_plan *p = m->plan;
-	const double v = speed_of(&m->member[slot].speed);
+	const double v = m->deal->speed ? speed_of(&m->deal->speed[slot]) : 0;
 	const double group = (double)tw_deal_batch(m, slot) * p->dealing.accumulate;
 	double steps = p->traffic.push;
 
-	if (!p->traffic.adaptive || v <= 0 || tw_quantile_value(&m->speeds) <= 0)
+	if (v <= 0 || tw_quantile_value(&m->deal->speeds) <= 0)
 		return p->traffic.push;
-	steps = floor(steps * (v / tw_quantile_value(&m->speeds)) * (1 + ALIKE)); /* (2) */
+	steps = floor(steps * (v / tw_quantile_value(&m->deal->speeds)) * (1 + ALIKE)); /* (2) */
 	if (group > 0 && steps * group > SAMPLES_MOST)
 		steps = floor(SAMPLES_MOST / group);
 	return steps < 1 ? 1 : (uint32_t)fmin(steps, STEPS_MOST);
@@ -90,10 +99,11 @@ uint32_t tw_speed_period(const struct master *m, uint32_t slot)
 uint32_t tw_speed_tell(struct master *m, uint32_t slot)
 {
 	const uint32_t period = tw_speed_period(m, slot);
-	struct speed *s = &m->member[slot].speed;
+	struct speed *s;
 
-	if (!m->plan->traffic.adaptive)
+	if (!m->deal->speed)
 		return 0;
+	s = &m->deal->speed[slot];
 	if (!s->least || period < s->least)
 		s->least = period;
 	if (period > s->most)
@@ -104,8 +114,8 @@ uint32_t tw_speed_tell(struct master *m, uint32_t slot)
 void tw_speed_range(const struct master *m, uint32_t *least, uint32_t *most)
 {
 	*least = *most = 0;
-	for (uint32_t k = 0; k < m->plan->crew.workers; k++) {
-		const struct speed *s = &m->member[k].speed;
+	for (uint32_t k = 0; m->deal->speed && k < m->plan->crew.workers; k++) {
+		const struct speed *s = &m->deal->speed[k];
 
 		if (s->least && (!*least || s->least < *least))
 			*least = s->least;
@@ -114,13 +124,16 @@ void tw_speed_range(const struct master *m, uint32_t *least, uint32_t *most)
 	}
 }
 
-struct speed *tw_speeds_list(const struct master *m)
+void *tw_speeds_list(const struct master *m, size_t *bytes)
 {
-	const uint32_t slots = m->plan->crew.workers;
-	struct speed *list = tw_heap_zeros(m->heap, slots * sizeof *list);
+	struct speed *list;
 
-	for (uint32_t k = 0; list && k < slots; k++)
-		list[k] = m->member[k].speed;
+	*bytes = m->plan->crew.workers * sizeof *list;
+	if (!m->deal->speed)
+		return NULL;
+	list = m->heap->get(m->heap, *bytes);
+	if (list)
+		memcpy(list, m->deal->speed, *bytes);
 	return list;
 }
 
@@ -128,7 +141,7 @@ void tw_speeds_restore(struct master *m, const void *list, size_t bytes)
 {
 	const uint32_t slots = m->plan->crew.workers;
 
-	if (!m->plan->traffic.adaptive || bytes != slots * sizeof(struct speed))
+	if (!m->deal->speed || bytes != slots * sizeof(struct speed))
 		return;
 	for (uint32_t k = 0; k < slots; k++) {
 		struct speed one;
@@ -137,7 +150,7 @@ void tw_speeds_restore(struct master *m, const void *list, size_t bytes)
 		if (!(one.samples >= 0 && one.samples < HUGE_VAL && one.busy >= 0 &&
 		      one.busy < HUGE_VAL))
 			one.samples = one.busy = 0;
-		m->member[k].speed = one;
+		m->deal->speed[k] = one;
 		tw_speed_seat(m, k, m->member[k].live);
 	}
 }

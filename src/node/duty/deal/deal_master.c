@@ -1,33 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_deal.c - a stream of leases: who gets which samples next. What members hold is in
- * master_leases.c, rounds are in duty/round.
+/* deal_master.c - a stream of leases: who gets which samples next. What members hold is in
+ * deal_leases.c, rounds are in duty/round.
  *
  *  (1) `taken` holds every position that is dealt, done, dropped or refused; what is not in it is
  *      dealt next, lowest first, so an epoch's order is followed but for what comes back.
  *  (2) hungry workers are served in ascending order of slots.  One that was told that there is
  *      nothing is not looked at again before that can have changed, so an event costs as many
  *      looks as it serves workers, plus one. */
-#include "node/master/master.h"
+#include "node/duty/deal/deal_state.h"
 
-enum tw_status tw_deal_init(struct master *m)
+#include <stddef.h>
+
+void tw_deal_seat(struct master *m, uint32_t slot, bool in)
 {
-	struct dealing *d = &m->dealing;
-	const uint32_t slots = m->plan->crew.workers;
-
-	if (tw_slots_init(&d->hungry, m->heap, slots) != TW_OK ||
-	    tw_slots_init(&d->dry, m->heap, slots) != TW_OK ||
-	    tw_slots_init(&d->early, m->heap, slots) != TW_OK)
-		return TW_NO_MEMORY;
-	return tw_orphans_init(m);
-}
-
-void tw_deal_release(struct master *m)
-{
-	tw_slots_release(&m->dealing.hungry);
-	tw_slots_release(&m->dealing.dry);
-	tw_slots_release(&m->dealing.early);
-	tw_orphans_release(m);
-	tw_spans_release(&m->dealing.taken);
+	tw_speed_seat(m, slot, in);
+	tw_orphans_seat(m, slot, in);
+	tw_verdict_master_active(m, slot);
+	m->dealing.turns = true;
 }
 
 /* Positions between two pushes. */
@@ -203,7 +192,7 @@ static bool may_wait(const struct master *m)
 	return tw_eval_master_scores(m) || tw_deal_exhausted(m);
 }
 
-const struct tw_dealer tw_dealer_stream = {
+static const struct tw_dealer dealer = {
 	.name = "stream",
 	.deal = deal,
 	.recall = recall,
@@ -212,4 +201,46 @@ const struct tw_dealer tw_dealer_stream = {
 	.waits = waits,
 	.excuses = excuses,
 	.may_wait = may_wait,
+};
+
+/* --- the duty ---------------------------------------------------------------------------- */
+
+static enum tw_status open_books(void *actor)
+{
+	struct master *m = actor;
+	struct dealing *d = &m->dealing;
+	const uint32_t slots = m->plan->crew.workers;
+
+	if (tw_slots_init(&d->hungry, m->heap, slots) != TW_OK ||
+	    tw_slots_init(&d->dry, m->heap, slots) != TW_OK ||
+	    tw_slots_init(&d->early, m->heap, slots) != TW_OK || tw_orphans_open(m) != TW_OK)
+		return TW_NO_MEMORY;
+	return tw_speeds_open(m);
+}
+
+static void close_books(void *actor)
+{
+	struct master *m = actor;
+
+	tw_slots_release(&m->dealing.hungry);
+	tw_slots_release(&m->dealing.dry);
+	tw_slots_release(&m->dealing.early);
+	tw_orphans_close(m);
+	tw_speeds_close(m);
+}
+
+static void message(void *actor, struct tw_context *ctx, const struct tw_msg *msg)
+{
+	tw_deal_done(actor, ctx, msg);
+}
+
+const struct tw_duty tw_deal_master = {
+	.name = "deal",
+	.bytes = sizeof(struct deal_master),
+	.place = offsetof(struct master, deal),
+	.hears = TW_HEARS(TW_DONE),
+	.seat = &dealer,
+	.open = open_books,
+	.close = close_books,
+	.message = message,
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_leases.c - what members hold: leases are opened, come home done, are returned, adopted and
+/* deal_leases.c - what members hold: leases are opened, come home done, are returned, adopted and
  * sent again.
  *
  *  (1) a lease is open exactly while its positions are in `taken` and somebody may work on them.
  *  (2) what a worker held when it went is dealt again whole: on a round gate none of it was
  *      applied; elsewhere some shards may have applied some of it, and count that as repeated.
  *  (3) what was dropped as late comes back with the lease that is done, and is dealt again. */
-#include "node/master/master.h"
+#include "node/duty/deal/deal_state.h"
 
 /* Say to the shards of a gate that asks who is active that this worker has nothing to do, or has
  * again. */

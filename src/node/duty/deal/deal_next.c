@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_next.c - which positions are next, and whose turn it is: in a warm start not everybody
- * works.  Subsets of workers are in master_subsets.c. */
-#include "node/master/master.h"
+/* deal_next.c - which positions are next, and whose turn it is: in a warm start not everybody
+ * works.  Subsets of workers are in deal_subsets.c. */
+#include "node/duty/deal/deal_state.h"
 
 uint32_t tw_deal_allowed(const struct master *m)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* master_subsets.c - what is next for a worker, where the samples are divided among the slots
+/* deal_subsets.c - what is next for a worker, where the samples are divided among the slots
  * (data.deal).
  *
  *  (1) a worker is dealt its own slot's subset, and subsets of slots without a worker: whichever
@@ -15,7 +15,7 @@
  *      nothing before them is left to deal: they are *unreachable* in the epochs that the slot's
  *      last worker had begun when it went (below `lost`), and *vacant* otherwise.  So all places of
  *      an epoch are dealt or passed over, and one that joins begins where the others are. */
-#include "node/master/master.h"
+#include "node/duty/deal/deal_state.h"
 
 #include <string.h>
 
@@ -64,9 +64,9 @@ static void sift(struct orphans *o, uint32_t at, uint32_t slot)
 	put_at(o, at, slot);
 }
 
-enum tw_status tw_orphans_init(struct master *m)
+enum tw_status tw_orphans_open(struct master *m)
 {
-	struct orphans *o = &m->dealing.orphans;
+	struct orphans *o = &m->deal->orphans;
 	const size_t slots = m->plan->crew.workers;
 
 	if (!divided(m))
@@ -83,9 +83,9 @@ enum tw_status tw_orphans_init(struct master *m)
 	return TW_OK;
 }
 
-void tw_orphans_release(struct master *m)
+void tw_orphans_close(struct master *m)
 {
-	struct orphans *o = &m->dealing.orphans;
+	struct orphans *o = &m->deal->orphans;
 
 	m->heap->put(m->heap, o->next);
 	m->heap->put(m->heap, o->heap);
@@ -95,7 +95,7 @@ void tw_orphans_release(struct master *m)
 
 void tw_orphans_seat(struct master *m, uint32_t slot, bool live)
 {
-	struct orphans *o = &m->dealing.orphans;
+	struct orphans *o = &m->deal->orphans;
 
 	if (!divided(m))
 		return;
@@ -125,7 +125,7 @@ static void move_to(struct orphans *o, uint32_t k, uint64_t position)
 
 void tw_orphans_came_back(struct master *m, uint64_t from, uint64_t to)
 {
-	struct orphans *o = &m->dealing.orphans;
+	struct orphans *o = &m->deal->orphans;
 
 	while (divided(m) && from < to) {
 		const struct tw_cell c = tw_subsets_cell(&m->plan->dealing.subsets, from);
@@ -140,9 +140,9 @@ void tw_orphans_came_back(struct master *m, uint64_t from, uint64_t to)
 
 void tw_orphans_restart(struct master *m)
 {
-	m->dealing.orphans.passed = (struct passed){ 0 };
+	m->deal->orphans.passed = (struct passed){ 0 };
 	for (uint32_t k = 0; divided(m) && k < m->plan->crew.workers; k++)
-		move_to(&m->dealing.orphans, k, 0);
+		move_to(&m->deal->orphans, k, 0);
 }
 
 /* Where the places of a cell end that are samples of the slot's worker. */
@@ -161,7 +161,7 @@ static uint64_t samples_end(const struct master *m, const struct tw_cell *c)
 /* The first free range of subset k below `end`, at most `most` long. */
 static bool next_of(struct master *m, uint32_t k, uint64_t end, uint64_t most, struct tw_span *out)
 {
-	struct orphans *o = &m->dealing.orphans;
+	struct orphans *o = &m->deal->orphans;
 	uint64_t at = o->next[k];
 	bool found = tw_spans_gap(&m->dealing.taken, at, end, 1, out);
 
@@ -188,7 +188,7 @@ static bool next_of(struct master *m, uint32_t k, uint64_t end, uint64_t most, s
 /* The same of all slots without a worker. */
 static bool next_orphan(struct master *m, uint64_t end, uint64_t most, struct tw_span *out)
 {
-	struct orphans *o = &m->dealing.orphans;
+	struct orphans *o = &m->deal->orphans;
 
 	while (o->count && o->next[o->heap[1]] < end) {
 		const uint32_t k = o->heap[1];
@@ -231,14 +231,14 @@ static bool next_of_nobody(struct master *m, struct tw_span *out)
 	if (!tw_spans_gap(&m->dealing.taken, 0, end, 1, out))
 		return false;
 	c = tw_subsets_cell(&m->plan->dealing.subsets, out->from);
-	if (!m->dealing.orphans.place[c.subset] && out->from < samples_end(m, &c))
+	if (!m->deal->orphans.place[c.subset] && out->from < samples_end(m, &c))
 		return false;
 	return tw_spans_gap(&m->dealing.taken, out->from, c.to < end ? c.to : end, UINT64_MAX, out);
 }
 
 void tw_orphans_pass(struct master *m, struct tw_context *ctx)
 {
-	struct orphans *o = &m->dealing.orphans;
+	struct orphans *o = &m->deal->orphans;
 	struct tw_span r;
 
 	if (!own(m) || m->phase != PHASE_RUN || m->waits.paused)
@@ -277,8 +277,13 @@ struct tw_array tw_orphans_pack(const struct master *m, const struct passed *pas
 
 void tw_orphans_restore(struct master *m, const struct tw_array *a)
 {
-	struct orphans *o = &m->dealing.orphans;
+	struct orphans *o = &m->deal->orphans;
 
 	if (own(m) && a && a->n == sizeof o->passed)
 		memcpy(&o->passed, a->at, sizeof o->passed);
+}
+
+struct passed tw_deal_passed(const struct master *m)
+{
+	return m->deal->orphans.passed;
 }
