@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* data.c - opening a data set: source, checks, split, fingerprint, normalisation. */
+#include "data/format/series_rows.h"
 #include "data/data.h"
 #include "data/data_memory.h"
 #include "data/names_pack.h"
@@ -110,6 +111,12 @@ enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 			       "noise: the samples of %s are tokens, which noise would make into "
 			       "others; leave this out",
 			       name);
+	if (o->noise > 0 && tw_series_width(d->columns))
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"noise: the samples of %s begin with their lengths, which noise would "
+			"change; leave this out",
+			name);
 	if (o->class_weights == TW_CLASSES_BALANCED && d->tokens)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "class_weights: a sample of %s has many labels, and a weight is one "

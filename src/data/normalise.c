@@ -2,6 +2,7 @@
 /* normalise.c - scale and shift of every feature, from what is known of the training set. */
 #include "data/split.h"
 #include "data/data_memory.h"
+#include "data/format/series_rows.h"
 
 #include <math.h>
 
@@ -77,6 +78,68 @@ static void plain(const struct work *w, float scale)
 	}
 }
 
+/* What is known of one feature of series, over all times that there are. */
+struct feature {
+	double mean, square, count;
+	float low, high;
+};
+
+struct walk {
+	struct feature *feature;
+	size_t width;
+};
+
+static enum tw_status see_series(void *arg, uint64_t i, const struct tw_sample *s,
+				 struct tw_error *why)
+{
+	const struct walk *w = arg;
+	const float *x = s->value;
+	const size_t n = (size_t)x[0] * w->width;
+
+	(void)i;
+	(void)why;
+	for (size_t k = 0; k < n; k++) {
+		struct feature *f = &w->feature[k % w->width];
+		const double from_mean = (double)x[1 + k] - f->mean;
+
+		f->low = f->count > 0 && f->low < x[1 + k] ? f->low : x[1 + k];
+		f->high = f->count > 0 && f->high > x[1 + k] ? f->high : x[1 + k];
+		f->mean += from_mean / ++f->count;
+		f->square += from_mean * ((double)x[1 + k] - f->mean);
+	}
+	return TW_OK;
+}
+
+/* The length stays as it is; a feature has one scale at all positions. */
+static enum tw_status by_feature(struct work *w, size_t width, enum tw_normalise how,
+				 struct tw_error *why)
+{
+	struct tw_data *d = w->d;
+	struct walk walk = { tw_heap_zeros(d->heap, width * sizeof *walk.feature), width };
+	enum tw_status st;
+
+	if (!walk.feature)
+		return tw_data_keep_no_memory(why, "normalise", width * sizeof *walk.feature);
+	st = tw_samples_walk(d, &d->train, 0, UINT64_MAX, see_series, &walk, why);
+	w->scale[0] = 1;
+	w->shift[0] = 0;
+	for (size_t k = 0; k + 1 < d->features && st == TW_OK; k++) {
+		const struct feature *f = &walk.feature[k % width];
+		const struct tw_column_facts facts = {
+			.mean = f->mean, .square = f->square, .low = f->low, .high = f->high
+		};
+
+		settle(&facts, how, f->count, &w->scale[1 + k], &w->shift[1 + k]);
+		if (!isfinite(w->scale[1 + k]) || !isfinite(w->shift[1 + k]))
+			st = tw_fail(why, TW_BAD_INPUT,
+				     "normalise: feature %zu (from 1) of the series varies too "
+				     "little for its size to be normalised in floats; use none",
+				     k + 1);
+	}
+	d->heap->put(d->heap, walk.feature);
+	return st;
+}
+
 enum tw_status tw_normalise(struct tw_data *d, enum tw_normalise how, struct tw_error *why)
 {
 	struct work w = { .d = d, .columns = d->features, .run = 1 };
@@ -93,7 +156,9 @@ enum tw_status tw_normalise(struct tw_data *d, enum tw_normalise how, struct tw_
 		w.columns = d->shape[0];
 		w.run = d->features / w.columns;
 	}
-	if (how == TW_NORMALISE_NONE)
+	if (how != TW_NORMALISE_NONE && tw_series_width(d->columns))
+		st = by_feature(&w, tw_series_width(d->columns), how, why);
+	else if (how == TW_NORMALISE_NONE)
 		plain(&w, 1);
 	else if (how == TW_NORMALISE_UNIT && d->kind == TW_VALUE_U8)
 		plain(&w, 1.0f / 255);

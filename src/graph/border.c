@@ -25,7 +25,11 @@ static uint32_t border_of(const struct tw_lowered *net, uint32_t after)
 enum tw_status tw_lowered_border(const struct tw_lowered *net, uint32_t border,
 				 struct tw_border *out)
 {
+	const struct tw_graph *g = net->graph;
+
 	*out = (struct tw_border){ .items = 0 };
+	if (g->tied && net->item[border - 1].node >= g->table && net->item[border].node <= g->tied)
+		return TW_ABSENT; /* the gradients of one tensor would be made in two parts */
 	for (uint32_t i = border; i < net->items; i++)
 		if ((net->item[i].taken || net->item[i].handed) && net->item[i].in[0] < border)
 			return TW_ABSENT; /* (1) */

@@ -73,6 +73,34 @@ static enum tw_status no_memory(struct tw_error *why)
 	return tw_fail(why, TW_NO_MEMORY, "no memory for the network");
 }
 
+/* The table that reads the data's numbers is this node's tensor, too. */
+static enum tw_status tie(struct tw_graph *g, struct tw_graph_node *node, struct tw_error *why)
+{
+	const struct tw_op_parameter *form = &node->form.parameter[0], *table = NULL;
+	uint32_t k = 1;
+
+	while (k < g->nodes && !(g->node[k].op->traits & TW_OP_READS_NUMBERS))
+		k++;
+	if (k == g->nodes)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"is tied to the embedding that the network begins with, and there is "
+			"none; leave tied out, or begin with 'embedding %u %u'",
+			form->d[0], form->d[1]);
+	table = &g->node[k].form.parameter[0];
+	if (form->d[0] != table->d[0] || form->d[1] != table->d[1])
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"is tied to the embedding, which is %u x %u, but needs %u outputs of "
+			"%u features each; make these equal",
+			table->d[0], table->d[1], form->d[0], form->d[1]);
+	node->tensor[0] = g->node[k].tensor[0];
+	node->tied = true;
+	g->table = k;
+	g->tied = g->nodes;
+	return TW_OK;
+}
+
 static enum tw_status add_tensor(struct tw_graph *g, struct tw_graph_node *node, uint32_t index,
 				 uint32_t init, struct tw_error *why)
 {
@@ -181,7 +209,8 @@ static enum tw_status fill_node(struct tw_graph *g, const struct tw_op *op, cons
 		memcpy(copy, options, op->options_bytes);
 	node->options = copy;
 	for (uint32_t k = 0; st == TW_OK && k < node->form.parameters; k++)
-		st = add_tensor(g, node, k, init, why);
+		st = node->form.parameter[k].tied ? tie(g, node, why)
+						  : add_tensor(g, node, k, init, why);
 	if (st != TW_OK)
 		take_back(g, tensors, trainable, buffers);
 	return st;
@@ -228,6 +257,9 @@ static void sort(struct tw_graph *g, struct tw_graph_tensor *sorted)
 			*s = g->tensor[t];
 			g->node[s->node].tensor[s->index] = count++;
 		}
+	for (uint32_t n = 1; n < g->nodes; n++)
+		if (g->node[n].tied)
+			g->node[n].tensor[0] = g->node[g->table].tensor[0];
 	HOLDS(2, count == g->tensors);
 }
 
@@ -277,6 +309,8 @@ void tw_graph_freeze(struct tw_graph *g, const bool *node)
 		g->trainable -= one->n;
 		g->frozen += one->n;
 	}
+	for (uint32_t n = 1; n < g->nodes; n++)
+		g->node[n].frozen |= g->node[n].tied && g->node[g->table].frozen;
 	lay_out(g);
 }
 

@@ -37,6 +37,7 @@ struct tw_graph_node {
 	uint32_t tensor[TW_OP_PARAMETERS];
 	bool frozen;      /* its trainable tensors are */
 	uint32_t readers; /* nodes that have it as input */
+	bool tied;        /* its tensor is that of g->table */
 };
 
 struct tw_graph {
@@ -53,6 +54,9 @@ struct tw_graph {
 	size_t frozen;             /* floats behind it */
 	double flops, products;    /* per sample forward */
 	bool lengths; /* samples have lengths: node 0 begins with them (TW_OP_GIVES_LENGTHS) */
+	/* The tensor of `table` is that of other nodes, too, the last of which is `tied`: their
+	 * gradients are added from the last node to the first.  tied 0: there is none. */
+	uint32_t table, tied;
 };
 /* Floats of the vector, and with those behind it. */
 static inline size_t tw_graph_moving(const struct tw_graph *g)

@@ -33,6 +33,7 @@ struct tw_op_parameter {
 	float fill;
 	float deviation; /* above 0: gauss with this one, whatever the job's initialisation is */
 	bool buffer;     /* a statistic, not trained: see engine.h */
+	bool tied;       /* not of its own: the table that reads the numbers of the data */
 };
 
 /* What follows from options and the shapes of the inputs. */
@@ -103,6 +104,8 @@ struct tw_op_run {
 	size_t pieces, from[TW_OP_PARAMETERS]; /* ... in which parameter k begins here */
 	float *change[TW_OP_PARAMETERS];       /* gradient of the batch's mean loss, NULL where
 					    site->frozen; for buffers: how much they change */
+	bool adds; /* change[0] has the gradient of a tied layer behind this one: add to it.  Only
+		      ops that read numbers are asked to */
 	void *saved, *scratch;
 	struct tw_hand *hand;
 	const struct tw_op_batch *batch;
@@ -214,6 +217,7 @@ struct tw_op {
 	 * or the op passes its input on. */
 	void (*c)(const struct tw_op_site *site, FILE *out);
 	const char *torch_class;  /* source of the class that it uses, where PyTorch has none */
+	const char *torch_tied;   /* ... instead of it where parameter 0 is tied */
 	const char *torch_padded; /* ... instead of it where samples have lengths */
 };
 

@@ -204,6 +204,7 @@ static void bind(const struct running *r, const struct tw_step *step, struct tw_
 	op->batch = &r->run->batch;
 	op->piece = r->run->piece;
 	op->pieces = r->run->pieces;
+	op->adds = g->tied && node == &g->node[g->table];
 	for (uint32_t k = 0; k < node->form.parameters; k++) {
 		const uint32_t t = node->tensor[k];
 

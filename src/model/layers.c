@@ -115,6 +115,18 @@ static enum tw_status knows_tokens(const struct builder *b, const struct tw_grap
 		       node->op->name, classes, node->form.parameter[0].d[1]);
 }
 
+/* What reads series must know how many features each position has. */
+static enum tw_status knows_series(const struct builder *b, const struct tw_graph_node *node,
+				   struct tw_error *why)
+{
+	const uint32_t width = b->site->series;
+
+	if (!width || node->shape.d[1] == width)
+		return TW_OK;
+	return tw_fail(why, TW_BAD_INPUT, "the series of the data have %u features; write %s %u",
+		       width, node->op->name, width);
+}
+
 static enum tw_status plain(struct builder *b, const struct spot *s)
 {
 	struct tw_error inner = { 0 };
@@ -132,6 +144,8 @@ static enum tw_status plain(struct builder *b, const struct spot *s)
 		status = no_init(&b->g->node[b->at], &inner);
 	if (status == TW_OK)
 		status = knows_tokens(b, &b->g->node[b->at], &inner);
+	if (status == TW_OK && (b->g->node[b->at].op->traits & TW_OP_GIVES_LENGTHS))
+		status = knows_series(b, &b->g->node[b->at], &inner);
 	return pass_on(b, s, status, &inner);
 }
 

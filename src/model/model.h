@@ -39,6 +39,7 @@ struct tw_model_site {
 	uint32_t classes; /* labels below this; 0: targets */
 	uint32_t targets; /* values per sample, where classes is 0 (an autoencoder: its inputs) */
 	bool tokens;      /* each number of a sample has a label: the one after it */
+	uint32_t series;  /* features of each position of a series; 0: samples are none */
 	uint32_t init;    /* enum tw_init, for layers that do not say */
 	const char *loss; /* layer text of the loss: "cross-entropy smoothing 0.1" */
 	const char *loss_place; /* for errors */
@@ -68,6 +69,7 @@ struct tw_zoo {
 				 struct tw_error *why);
 	bool predicts_input; /* unless the job says otherwise: its loss is then one of values */
 	bool takes_tokens;   /* it reads tokens and predicts the next ones; refuses all else */
+	bool takes_series;   /* it reads series; refuses all else */
 };
 TW_REGISTRY(zoo, tw_zoo);
 

@@ -9,7 +9,7 @@
 
 struct writer {
 	const struct tw_graph *g;
-	FILE *classes, *body;
+	FILE *classes, *body, *tied;
 	const char *seen[CLASSES_MOST]; /* classes that are written already */
 	size_t seens;
 };
@@ -72,10 +72,15 @@ static enum tw_status write_plain(struct writer *w, const char *name)
 	n->op->torch(n->options, &in->shape, text);
 	if (!text[0])
 		return TW_ABSENT;
-	if (n->ins > n->op->ins)
+	if (n->tied) {
+		need(w, n->op->torch_tied);
+		fprintf(w->tied, "net.get_submodule(\"%s\").to = [net.get_submodule(\"%s\")]\n",
+			n->name, w->g->node[w->g->table].name);
+	} else if (n->ins > n->op->ins) {
 		need(w, n->op->torch_padded);
-	else if (n->op->torch_class)
+	} else if (n->op->torch_class) {
 		need(w, n->op->torch_class);
+	}
 	if (is_unwritten(in))
 		write_flat(w, text);
 	else
@@ -127,15 +132,16 @@ static enum tw_status write_row(struct writer *w, const struct tw_layer *layer, 
 enum tw_status tw_torch_text(const struct tw_graph *g, const struct tw_layer *layer, size_t layers,
 			     char **out)
 {
-	char *classes = NULL, *body = NULL;
-	size_t n = 0, m = 0;
+	char *classes = NULL, *body = NULL, *tied = NULL;
+	size_t n = 0, m = 0, l = 0;
 	struct writer w = { .g = g };
 	const struct tw_graph_node *end = &g->node[g->nodes - 1], *last = &g->node[end->in[0]];
 	enum tw_status st = TW_NO_MEMORY;
 
 	w.classes = open_memstream(&classes, &n);
 	w.body = open_memstream(&body, &m);
-	if (w.classes && w.body) {
+	w.tied = open_memstream(&tied, &l);
+	if (w.classes && w.body && w.tied) {
 		st = write_row(&w, layer, layers, "", 1);
 		/* the loss takes rows of values */
 		if (is_unwritten(last))
@@ -145,12 +151,15 @@ enum tw_status tw_torch_text(const struct tw_graph *g, const struct tw_layer *la
 		st = TW_NO_MEMORY;
 	if (w.body && fclose(w.body) && st == TW_OK)
 		st = TW_NO_MEMORY;
+	if (w.tied && fclose(w.tied) && st == TW_OK)
+		st = TW_NO_MEMORY;
 	if (st == TW_OK && asprintf(out,
 				    "import torch\nfrom torch import nn\n%s\n\nnet = "
-				    "nn.Sequential(\n%s)\n",
-				    classes, body) < 0)
+				    "nn.Sequential(\n%s)\n%s",
+				    classes, body, tied) < 0)
 		st = TW_NO_MEMORY;
 	free(classes);
 	free(body);
+	free(tied);
 	return st;
 }

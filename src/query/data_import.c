@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "checkpoint/files.h"
+#include "data/format/series_rows.h"
 #include "data/format/set_file.h"
 #include "data/format/set_map.h"
 #include "run/open_engine.h"
@@ -104,6 +105,11 @@ enum tw_status tw_query_import(const struct tw_job *job, const char *to, json_t 
 			     job->file);
 	if (st == TW_OK)
 		st = tw_job_read_data(job, &tw_heap_system, &i.data, why);
+	if (st == TW_OK && tw_series_width(i.data->columns))
+		st = tw_fail(why, TW_BAD_INPUT,
+			     "%.300s: data.group: a set file does not know which of its values are "
+			     "lengths; train from the table itself",
+			     job->file);
 	if (st == TW_OK)
 		st = write_file(&i);
 	if (st == TW_OK) {

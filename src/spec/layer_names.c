@@ -126,6 +126,20 @@ enum tw_status tw_job_match_layers(const struct tw_job *job, const struct tw_gra
 	return TW_OK;
 }
 
+/* A layer whose weight is another's is not named alone. */
+static enum tw_status tied_with(const struct tw_job *job, const struct tw_graph *g,
+				const char *path, const bool *node, struct tw_error *why)
+{
+	for (uint32_t k = 1; k < g->nodes; k++)
+		if (g->node[k].tied && node[k] && !node[g->table])
+			return tw_job_refuse(
+				job, why, path,
+				"the weight of layer %s is that of layer %s (tied); name "
+				"layer %s",
+				g->node[k].name, g->node[g->table].name, g->node[g->table].name);
+	return TW_OK;
+}
+
 enum tw_status tw_job_freeze(const struct tw_job *job, struct tw_graph *g, struct tw_error *why)
 {
 	bool *node = tw_heap_zeros(g->heap, g->nodes * sizeof *node);
@@ -136,6 +150,8 @@ enum tw_status tw_job_freeze(const struct tw_job *job, struct tw_graph *g, struc
 
 	if (st == TW_OK)
 		st = tw_job_match_layers(job, g, "model.freeze", job->network.freeze, node, why);
+	if (st == TW_OK)
+		st = tied_with(job, g, "model.freeze", node, why);
 	if (st == TW_OK)
 		tw_graph_freeze(g, node);
 	g->heap->put(g->heap, node);
@@ -170,6 +186,8 @@ static enum tw_status take_factor(const struct tw_job *job, const struct tw_grap
 	snprintf(layers, sizeof layers, "%.*s", (int)(sign - word), word);
 	memset(node, 0, g->nodes * sizeof *node);
 	st = tw_job_match_layers(job, g, path, layers, node, why);
+	if (st == TW_OK)
+		st = tied_with(job, g, path, node, why);
 	for (uint32_t k = 1; st == TW_OK && k < g->nodes; k++) {
 		if (!node[k])
 			continue;

@@ -3,6 +3,7 @@
 #include "spec/field.h"
 #include "spec/layer_names.h"
 
+#include "data/format/series_rows.h"
 #include "engine/network.h"
 #include "graph/loss.h"
 
@@ -66,6 +67,7 @@ static struct tw_model_site site_of(const struct tw_job *job, const struct tw_da
 		.classes = own ? 0 : data->classes,
 		.targets = own ? (uint32_t)data->features : data->targets,
 		.tokens = data->tokens && !own,
+		.series = tw_series_width(data->columns),
 		.init = job->network.init,
 		.loss_place = loss_place(job),
 	};

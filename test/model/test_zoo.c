@@ -294,6 +294,10 @@ static void all_of_them(void **state)
 			site = site_of(64, 0, 0, 256);
 			site.tokens = true;
 		}
+		if (z->takes_series) {
+			site = site_of(1 + 3 * 20, 0, 0, 4);
+			site.series = 3;
+		}
 		for (unsigned nth = 1;; nth++) {
 			struct refusing r = REFUSING(nth);
 			struct tw_error why = { 0 };

@@ -117,6 +117,17 @@ class GRU(nn.GRU):
         return super().forward(x)[0]
 
 
+class Tied(nn.Module):
+    """The product with the table of an embedding, which is a module elsewhere."""
+
+    def __init__(self, table):
+        super().__init__()
+        self.table = [table]
+
+    def forward(self, x):
+        return F.linear(x, self.table[0].weight)
+
+
 class RNN(nn.RNN):
     def forward(self, x):
         return super().forward(x)[0]
@@ -328,6 +339,11 @@ def gpt(layers, heads, width):
             nn.Linear(width, 256)]
 
 
+def tied(layers):
+    layers[-1] = Tied(layers[0])
+    return layers
+
+
 SEQUENCE = """{layers: [embedding 256 24, positions, rmsnorm, linear 36, attention 3 none,
   {residual: [layernorm epsilon 1e-3, linear 20, silu, linear 12 bias false]}, scale 2, linear 18,
   attention 1, tanh, linear 256]}"""
@@ -500,6 +516,8 @@ NETS = {
                          stir=0.1),
     "gpt": Net(text(13, "{name: gpt, layers: 2, heads: 4, width: 32}"), 13, lambda: gpt(2, 4, 32),
                tokens(), stir=0.05),
+    "gpt-tied": Net(text(13, "{name: gpt, layers: 2, heads: 4, width: 32, tied: true}"), 13,
+                    lambda: tied(gpt(2, 4, 32)), tokens(), stir=0.05),
     "lstm": Net(text(11, "{layers: [embedding 256 20, lstm 33, lstm 24, linear 256]}"), 11,
                 lambda: recurrent(LSTM), tokens(), stir=0.1),
     "gru": Net(text(11, "{layers: [embedding 256 20, gru 33, gru 24, linear 256]}"), 11,
@@ -614,7 +632,7 @@ def start(ours, stir):
 def compare(spec, ours):
     """Figures by name: (worst value, limit), and how far both are from PyTorch in double."""
     net = nn.Sequential(*spec.layers())
-    exact = copy.deepcopy(net).double()
+    exact = copy.deepcopy(net).double()  # a tied layer's table is copied with its module
     weights = start(ours, spec.stir)
     seen = {k: [] for k in ("loss", "gradient", "tensor", "buffers", "value", "64", "buffers64")}
     for step in range(spec.steps):

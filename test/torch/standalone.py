@@ -100,6 +100,7 @@ LENGTH, PROMPT, MORE = 20, "the sea ", 60
 LOGITS = 1e-4
 TEXTS = {
     "gpt": "{name: gpt, layers: 2, heads: 2, width: 24, dropout: 0.1}",
+    "gpt-tied": "{name: gpt, layers: 2, heads: 2, width: 24, tied: true}",
     "char-lstm": "{name: char-lstm, layers: 2, width: 32}",
     "attention": "{layers: [embedding 256 12, linear 36, attention 3, linear 256]}",
     "sequence": "{layers: [embedding 256 16, positions, rmsnorm, gru 18, attention 2, relu, linear 256]}",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c - rows for a model: the file is read by its format, then held against the model. */
 #include "data/format/rows.h"
+#include "data/format/series_rows.h"
 #include "data/format/idx.h"
 #include "data/input.h"
 #include "data/data_memory.h"
@@ -259,8 +260,13 @@ static enum tw_status read_csv(struct reading *r, struct tw_input *in)
 		st = tw_input_all(in, &text, &bytes, r->why);
 	if (st != TW_OK)
 		return st;
+	if (tw_series_width(r->d->columns)) {
+		st = tw_series_model_rows(r->heap, r->d->columns, facts.name, r->facts->names.label,
+					  facts.separator, &text, &bytes, r->why);
+		facts.separator = ',';
+	}
 	tw_data_keep_adopt(r->d, text);
-	return read_table(r, &facts, text, bytes);
+	return st == TW_OK ? read_table(r, &facts, text, bytes) : st;
 }
 
 static enum tw_status read_text(struct reading *r)

@@ -28,6 +28,7 @@ struct tw_table_wishes {
 	enum tw_task task;
 	const char *columns; /* to read; "all" */
 	const char *drop, *categories, *numbers;
+	bool numeric;       /* all columns but the label are numbers to learn from */
 	uint32_t limit;     /* most words of a category */
 	const char *weight; /* the column of weights; "": none */
 	enum tw_hold hold;

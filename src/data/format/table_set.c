@@ -147,10 +147,11 @@ enum tw_status tw_table_set_open(const struct tw_table_files *f, const struct tw
 {
 	const struct tw_table_options *o = f->options;
 	const struct tw_table_wishes wishes = {
-		.label = o->label,
+		.label = f->series ? "last" : o->label, /* where series_rows.c puts it */
 		.task = (enum tw_task)o->task,
 		.columns = o->columns,
-		.drop = o->drop,
+		.drop = f->series ? "[]" : o->drop,
+		.numeric = f->series,
 		.categories = o->categories,
 		.numbers = o->numbers,
 		.limit = o->category_limit,

@@ -64,6 +64,7 @@ struct tw_table_files {
 	enum tw_header header;
 	char separator;
 	bool header_is_no_line; /* the first line of the file is the first row behind it */
+	bool series; /* the table that `convert` makes is one of series (series_rows.h) */
 	/* From the file's text to that of a table, with a zero byte behind it: memory of the heap
 	 * takes the place of *text.  NULL: it is one. */
 	enum tw_status (*convert)(struct tw_heap *heap, const struct tw_table_options *options,

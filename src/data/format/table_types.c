@@ -229,6 +229,7 @@ static enum tw_status take_wishes(struct survey *s)
 
 	for (uint32_t k = 0; k < s->r->columns; k++) {
 		s->look[k].wish = s->r->to[k] == TW_TO_LABEL ? WISH_LABEL
+				  : w->numeric               ? WISH_NUMBER
 				  : all                      ? WISH_NONE
 							     : WISH_DROP;
 		s->look[k].dates = s->look[k].month_first = s->look[k].day_first = true;

@@ -87,7 +87,8 @@ static enum tw_status embedding_backward(const struct tw_op_site *site, const vo
 
 	if (site->frozen)
 		return TW_OK;
-	tw_vec_fill(run->change[0], 0, o->vocabulary * width);
+	if (!run->adds)
+		tw_vec_fill(run->change[0], 0, o->vocabulary * width);
 	for (size_t i = 0; i < n; i++) {
 		if (!number_of(run->in[0][i], o->vocabulary, &row))
 			return TW_BAD_INPUT;

@@ -24,7 +24,7 @@
 
 struct linear_options {
 	uint32_t outputs;
-	bool bias;
+	bool bias, tied;
 };
 
 static const struct tw_option linear_rows[] = {
@@ -32,6 +32,8 @@ static const struct tw_option linear_rows[] = {
 		  "number of output features"),
 	TW_OPTION(struct linear_options, bias, TW_BOOL, "true", NULL, 0, 0,
 		  "add one trained value to each output"),
+	TW_OPTION(struct linear_options, tied, TW_BOOL, "false", NULL, 0, 0,
+		  "its weight is the embedding that the network begins with; needs bias false"),
 	TW_OPTION_END,
 };
 
@@ -51,6 +53,12 @@ static enum tw_status linear_form(const void *options, const struct tw_shape *in
 	if (in[0].rank == 3)
 		return tw_fail(why, TW_BAD_INPUT, "needs features, not %s: put flatten before it",
 			       tw_shape_text(&in[0], text));
+	if (o->tied && (o->bias || in->rank != 2))
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			o->bias ? "is tied to an embedding, which has no bias; write bias false"
+				: "is tied to an embedding, so it needs a sequence, not %s",
+			tw_shape_text(in, text));
 	*form = (struct tw_op_form){
 		.out = { .rank = in->rank, .d = { in->rank == 2 ? positions : o->outputs } },
 		.parameters = o->bias ? 2 : 1,
@@ -62,7 +70,8 @@ static enum tw_status linear_form(const void *options, const struct tw_shape *in
 						       .rank = 2,
 						       .d = { o->outputs, n },
 						       .fan_in = n,
-						       .fan_out = o->outputs };
+						       .fan_out = o->outputs,
+						       .tied = o->tied };
 	form->parameter[1] =
 		(struct tw_op_parameter){ .name = "bias", .rank = 1, .d = { o->outputs } };
 	return TW_OK;
@@ -207,6 +216,7 @@ static const struct tw_op_sample samples[] = {
 	/* every position of a sequence alike */
 	{ "9", { 2, { 5, 7 } } },
 	{ "6 bias false", { 2, { 3, 512 } } },
+	{ "11 bias false tied true", { 2, { 3, 5 } } },
 	{ NULL },
 };
 
@@ -230,8 +240,8 @@ static void linear_torch(const void *options, const struct tw_shape *in, char te
 {
 	const struct linear_options *o = options;
 
-	snprintf(text, TW_TORCH_ROOM, "nn.Linear(%u, %u%s)", tw_shape_width(in), o->outputs,
-		 o->bias ? "" : ", bias=False");
+	snprintf(text, TW_TORCH_ROOM, o->tied ? "Tied()" : "nn.Linear(%u, %u%s)",
+		 tw_shape_width(in), o->outputs, o->bias ? "" : ", bias=False");
 }
 
 static const struct tw_op linear_op = {
@@ -252,6 +262,9 @@ static const struct tw_op linear_op = {
 	.backward = linear_backward,
 	.reference = linear_reference,
 	.torch = linear_torch,
+	.torch_tied = "class Tied(nn.Module):  # its weight is that of another module\n"
+		      "    def forward(self, x):\n"
+		      "        return x @ self.to[0].weight.t()\n",
 	.c = linear_c,
 };
 

@@ -399,6 +399,52 @@ static void say_torch(const char *name, const void *options, const struct tw_sha
 		 tw_goes_both_ways(o) ? ", bidirectional=True" : "");
 }
 
+/* One direction in C; `h` makes value i of position t from a[] and u[]. */
+static void write_way(const struct tw_op_site *site, size_t gates, bool back, const char *h,
+		      FILE *out)
+{
+	const unsigned p = back ? 4 : 0;
+
+	fprintf(out,
+		"\tfor (int k = 0; k < C; k++) {\n"
+		"\t\tconst int t = %s, s = %s;\n"
+		"\t\tconst float *const h = y + s * MH + %s;\n"
+		"\t\tfloat *const to = y + t * MH + %s;\n\n"
+		"\t\tfor (int i = 0; i < EACH; i++) {\n"
+		"\t\t\tdouble a[%zu], u[%zu];\n\n"
+		"\t\t\tfor (int g = 0; g < %zu; g++) {\n"
+		"\t\t\t\tconst int r = g * EACH + i;\n\n"
+		"\t\t\t\ta[g] = p%u[r];\n"
+		"\t\t\t\tu[g] = p%u[r];\n"
+		"\t\t\t\tfor (int j = 0; j < H; j++)\n"
+		"\t\t\t\t\ta[g] += (double)x[t * H + j] * p%u[r * H + j];\n"
+		"\t\t\t\tfor (int j = 0; k && j < EACH; j++)\n"
+		"\t\t\t\t\tu[g] += (double)h[j] * p%u[r * EACH + j];\n"
+		"\t\t\t}\n"
+		"%s"
+		"\t\t}\n"
+		"\t}\n",
+		back ? "k < length ? length - 1 - k : k" : "k",
+		back ? "!k ? 0 : k - 1 < length ? length - k : k - 1" : "k ? k - 1 : 0",
+		back ? "EACH" : "0", back ? "EACH" : "0", gates, gates, gates, p + B_IH, p + B_HH,
+		p + W_IH, p + W_HH, h);
+}
+
+static void write_c(const struct tw_op_site *site, size_t gates, const char *h, FILE *out)
+{
+	const struct recurrent_options *o = site->options;
+
+	fprintf(out, "\tenum { EACH = %u };\n", o->width);
+	if (gates == 4)
+		fputs("\tdouble c[EACH] = { 0 };\n", out);
+	if (tw_goes_both_ways(o))
+		fprintf(out, "\tconst int length = %s;\n", site->ins > 1 ? "(int)z[0]" : "C");
+	fputc('\n', out);
+	write_way(site, gates, false, h, out);
+	if (tw_goes_both_ways(o))
+		write_way(site, gates, true, h, out);
+}
+
 #define TORCH_CLASS(name)                                                                          \
 	"class " name "(nn." name "):\n"                                                           \
 	"    def forward(self, x):\n"                                                              \
@@ -522,6 +568,15 @@ static void lstm_torch(const void *options, const struct tw_shape *in, char text
 	say_torch("LSTM", options, in, text);
 }
 
+static void lstm_c(const struct tw_op_site *site, FILE *out)
+{
+	write_c(site, 4,
+		"\t\t\tc[i] = (k ? c[i] / (1 + exp(-a[1] - u[1])) : 0) +\n"
+		"\t\t\t\ttanh(a[2] + u[2]) / (1 + exp(-a[0] - u[0]));\n"
+		"\t\t\tto[i] = (float)(tanh(c[i]) / (1 + exp(-a[3] - u[3])));\n",
+		out);
+}
+
 static const struct tw_op lstm_once = {
 	.form = lstm_form,
 	.prepare = lstm_prepare,
@@ -548,6 +603,7 @@ static const struct tw_op lstm_op = {
 	.backward = lstm_ways_backward,
 	.reference = lstm_reference,
 	.torch = lstm_torch,
+	.c = lstm_c,
 	.torch_class = TORCH_CLASS("LSTM"),
 	.torch_padded = TORCH_PADDED("LSTM"),
 };
@@ -649,6 +705,15 @@ static void gru_torch(const void *options, const struct tw_shape *in, char text[
 	say_torch("GRU", options, in, text);
 }
 
+static void gru_c(const struct tw_op_site *site, FILE *out)
+{
+	write_c(site, 3,
+		"\t\t\tconst double past = 1 / (1 + exp(-a[1] - u[1]));\n"
+		"\t\t\tconst double n = tanh(a[2] + u[2] / (1 + exp(-a[0] - u[0])));\n\n"
+		"\t\t\tto[i] = (float)((1 - past) * n + (k ? past * h[i] : 0));\n",
+		out);
+}
+
 static const struct tw_op gru_once = {
 	.form = gru_form,
 	.prepare = gru_prepare,
@@ -673,6 +738,7 @@ static const struct tw_op gru_op = {
 	.backward = gru_ways_backward,
 	.reference = gru_reference,
 	.torch = gru_torch,
+	.c = gru_c,
 	.torch_class = TORCH_CLASS("GRU"),
 	.torch_padded = TORCH_PADDED("GRU"),
 };
@@ -750,6 +816,11 @@ static void rnn_torch(const void *options, const struct tw_shape *in, char text[
 	say_torch("RNN", options, in, text);
 }
 
+static void rnn_c(const struct tw_op_site *site, FILE *out)
+{
+	write_c(site, 1, "\t\t\tto[i] = (float)tanh(a[0] + u[0]);\n", out);
+}
+
 static const struct tw_op rnn_once = {
 	.form = rnn_form,
 	.prepare = rnn_prepare,
@@ -775,6 +846,7 @@ static const struct tw_op rnn_op = {
 	.backward = rnn_ways_backward,
 	.reference = rnn_reference,
 	.torch = rnn_torch,
+	.c = rnn_c,
 	.torch_class = TORCH_CLASS("RNN"),
 	.torch_padded = TORCH_PADDED("RNN"),
 };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpt.c - a decoder of tokens as GPT-2 has it: blocks of causal attention and of two linear layers,
- * each normalised before and added to what it got.  Embedding and output are not tied. */
+ * each normalised before and added to what it got.  Embedding and output are tied if asked for. */
 #include "model/layer_list.h"
 
 struct gpt_options {
 	uint32_t layers, heads, width;
 	float dropout;
+	bool tied;
 };
 
 static const struct tw_option rows[] = {
@@ -18,6 +19,8 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct gpt_options, dropout, TW_F32, "0", NULL, 0, 0.99,
 		  "dropout rate of the embeddings and of what each half of a block adds",
 		  .example = "0.1"),
+	TW_OPTION(struct gpt_options, tied, TW_BOOL, "false", NULL, 0, 0,
+		  "the output's weight is the embedding, so both are one tensor"),
 	TW_OPTION_END,
 };
 
@@ -75,7 +78,8 @@ static enum tw_status layers(const void *options, const struct tw_model_site *si
 		tw_layer_list_residual(&s, &second, NULL);
 	}
 	tw_layer_list_layer(&s, "layernorm");
-	tw_layer_list_layer(&s, "linear %u", tw_layer_list_outputs(site));
+	tw_layer_list_layer(&s, "linear %u%s", tw_layer_list_outputs(site),
+			    o->tied ? " bias false tied true" : "");
 	return tw_layer_list_done(&s, out, count, why);
 }
 
