@@ -50,7 +50,8 @@ cd "$copy"
 	(cd test/variants && find src -type f)
 } >"$dir/files"
 cp -r test/variants/src .
-for kind in strategy/rule strategy/gate strategy/staleness strategy/codec graph/op graph/loss model/zoo data/source \
+for kind in strategy/rule strategy/outer strategy/gate strategy/staleness strategy/codec strategy/reduction \
+	strategy/mixing strategy/pipeline strategy/optimiser graph/op graph/loss model/zoo data/source \
 	cli/verb; do
 	grep -q "^src/$kind/" "$dir/files" || fail "there is no new file of src/$kind"
 done
@@ -250,6 +251,53 @@ strategies() {
 		fail "a codec for gradients carries parameters"
 }
 
+# FIELDS: prints the result of a job with these fields
+with() {
+	"$thalweg" sim --json -q - 2>"$dir/log" <<END
+model: {quadratic: {dimension: 20, curvature: [0.1, 1], noise: 0.1, start: 1, stages: 4}}
+data: {source: none, samples: 512, batch: 1${accumulate+, accumulate: $accumulate}}
+train: {epochs: ${epochs-2}, seed: 1}
+$1
+sim: {compute: {law: exponential, mean: 100ms}}
+END
+}
+differ() { # FIELDS OTHER-FIELDS FIGURE: both run, and this figure of their results is another one
+	local one other
+	one=$(with "$1") || { cat "$dir/log"; fail "'thalweg sim' failed with $1"; }
+	other=$(with "$2") || { cat "$dir/log"; fail "'thalweg sim' failed with $2"; }
+	[ -n "$(field "$3" <<<"$one")" ] && [ "$(field "$3" <<<"$one")" != "$(field "$3" <<<"$other")" ] ||
+		fail "$1 and $2 have the same $3: it was not used"
+}
+protocols() {
+	local sgd='update: {rule: sgd, rate: 0.01}' four='cluster: {workers: 4}'
+	differ "$sgd
+$four
+strategy: {gate: bsp, topology: chain}" "$sgd
+$four
+strategy: {gate: bsp, topology: ring}" bytes_sent
+	differ "$sgd
+$four
+strategy: {gate: async, topology: turns}" "$sgd
+$four
+strategy: {gate: async, topology: gossip}" parameters_digest
+	local accumulate=8
+	differ "$sgd
+cluster: {stages: 4}
+strategy: {gate: bsp, pipeline: eager-flush}" "$sgd
+cluster: {stages: 4}
+strategy: {gate: bsp, pipeline: 1f1b-flush}" in_flight
+	unset accumulate
+	differ "$sgd
+$four
+strategy: {gate: bsp, send: delta, outer: {rule: bounded, most: 0.001}}" "$sgd
+$four
+strategy: {gate: bsp, send: delta, outer: {rule: average}}" parameters_digest
+	local epochs=12
+	differ "$four
+optimiser: bb" "$four
+optimiser: gd" parameters_digest
+}
+
 networks() {
 	local digits spirals tiny bent straight own
 	digits='{source: digits, count: 1000, tests: 200, batch: 20, distort: 0.3}'
@@ -269,6 +317,7 @@ networks() {
 }
 
 strategies
+protocols
 networks
 quietly "$thalweg" presets --papers || fail "the new verb fails"
 grep -q 'downpour.*Dean' "$dir/log" || { cat "$dir/log"; fail "the new verb does not list its table"; }
@@ -304,6 +353,11 @@ breaks src/strategy/rule/optimistic.c 's/\.kept = .*//' strategy_test_rule
 breaks src/strategy/staleness/exponential.c 's/c->n);/c->n + 1);/' strategy_test_staleness
 breaks src/strategy/gate/lead-share.c 's/TW_GATE_HOLDS/0/' strategy_test_gate
 breaks src/strategy/gate/lead-share.c 's/percent \/ 100.0/percent/' strategy_test_options
+breaks src/strategy/outer/bounded.c 's/i < a->n/i < a->n + 1/' strategy_test_outer
+breaks src/strategy/reduction/chain.c 's/TW_MOVE_GIVE, rank/TW_MOVE_SEND, rank/' strategy_test_reduction
+breaks src/strategy/mixing/turns.c 's/rank < half ?/rank <= half ?/' strategy_test_mixing
+breaks src/strategy/pipeline/eager-flush.c 's/first + at - m }/first }/' strategy_test_pipeline
+breaks src/strategy/optimiser/bb.c 's/TW_VECTOR_DIRECTION, -1/TW_VECTOR_DIRECTION, 1/' strategy_test_descent
 breaks src/graph/op/softsign.c 's/dy\[i\] \* rest \* rest/dy[i] * rest/' graph_test_ops
 breaks src/graph/loss/huber.c 's/e < 0 ? -delta : delta/e/' graph_test_ops
 breaks src/graph/loss/huber.c 's/\.takes = .*/.takes = TW_LOSS_LABELS,/' graph_test_loss_table
