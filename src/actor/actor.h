@@ -90,6 +90,7 @@ enum tw_note_kind {
 	TW_NOTE_STAGE,     /* a cell has made a backward, or has told the master what it has done:
 			      worker */
 	TW_NOTE_CELL,      /* the master: the place of a cell is taken, or vacant again: slot */
+	TW_NOTE_SENT,      /* the master has sent samples: slot, samples */
 };
 
 /* A point of the learning curve: what the parameters have seen, means over the shards. */
@@ -194,6 +195,9 @@ struct tw_note {
 			bool taken;
 		} cell;
 		const struct tw_stage_note *stage;
+		struct {
+			uint64_t bytes; /* of these samples */
+		} sent;
 	};
 };
 
@@ -240,6 +244,7 @@ struct tw_totals {
 	uint64_t steps, samples, dealt, dropped, redealt, repeated, lost_updates, refused;
 	uint64_t lost_copies; /* own parameters (merge: elastic, mix) that died with a worker */
 	uint64_t unreachable, vacant; /* data.placement own: places of no sample that is here */
+	uint64_t sent_samples, sent_bytes; /* data.placement on-demand: by this master */
 	double updates, epochs;       /* epochs: dealt */
 	double applied;               /* samples, mean over the shards; NAN: not known */
 	struct tw_goal goal;

@@ -17,9 +17,9 @@
  * (or its FORWARD and BACKWARD) and BACKWARDs down to the first give the same bits: gradient,
  * buffers, loss and count.  That holds with a stash and without.
  *
- *  - Samples never travel: the first stage reads inputs and the last one labels or targets by
- *    their positions (in->from).  Random draws are keyed by position and layer, so a forward pass
- *    that is computed again draws the same.
+ *  - The first stage reads inputs and the last one labels or targets by their positions
+ *    (in->from), and no samples travel between stages.  Random draws are keyed by position and
+ *    layer, so a forward pass that is computed again draws the same.
  *  - BACKWARD without a stash computes the forward pass again from x, with the parameters that it
  *    is given.  With one it reads what FORWARD left there; the parameters should then be those of
  *    that FORWARD (whoever gives others gets the mismatch that he asked for).
@@ -64,6 +64,9 @@ struct tw_inputs {
 	size_t pieces;
 	const _Atomic bool *cancel; /* may be NULL; looked at between layers */
 	struct tw_about about;
+	/* The samples, as `give` of an engine of the same job packed them, from a multiple of 8 on;
+	 * NULL: this engine has them.  Of the gradient of everything only. */
+	const uint8_t *given;
 };
 
 struct tw_score {
@@ -179,6 +182,12 @@ struct tw_engine_class {
 	 * time; TW_NO_MEMORY, TW_BAD_INPUT: no such stage.  NULL: without cuts. */
 	enum tw_status (*needs)(const struct tw_engine *e, uint32_t first, uint32_t last,
 				uint32_t count, struct tw_needs *out);
+	/* Training samples for an engine that does not have them: bytes of `count` of them, and
+	 * those from..from+count (a batch, as `gradient` takes it) as its `given`.  TW_ABSENT:
+	 * they are not here; or why they cannot be read.  NULL: its samples do not travel. */
+	size_t (*given_bytes)(const struct tw_engine *e, uint32_t count);
+	enum tw_status (*give)(const struct tw_engine *e, uint64_t from, uint32_t count,
+			       uint8_t *out);
 	/* The mean factor of these samples of the training set, by `effort`.  NULL: the engine
 	 * cannot say, and nobody may set `effort`. */
 	double (*effort)(const struct tw_engine *e, const struct tw_inputs *in);

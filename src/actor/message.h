@@ -84,6 +84,8 @@ enum tw_type {
 	TW_GRAD,   /* worker → the cell before: gradients of these activations (payload) */
 	TW_CLOSED, /* worker → its first cell: my contributions are closed up to this one */
 	TW_FIGURES, /* a cell of a worker → master: what I have done so far */
+	TW_FETCH,   /* worker → master: give me these samples (data.placement: on-demand) */
+	TW_SAMPLES, /* master → worker: the samples (payload) */
 	/* said by worlds to each other; no actor sees them (world/tcp/tcp.h) */
 	TW_GREET, /* dialler → who listens: who I am and what I run */
 	TW_TERMS, /* the answer: who you are here */
@@ -472,6 +474,11 @@ struct tw_body_figures {
 	uint32_t waits; /* for which cell of its worker it has waited a while; UINT32_MAX: none */
 	uint32_t pad;
 };
+/* Training samples, and in SAMPLES the same again. */
+struct tw_body_fetch {
+	uint64_t from; /* position, as in LEASE */
+	uint32_t count, pad;
+};
 #define TW_FIGURE_MOST ((uint64_t)1 << 53) /* no figure is greater, and no double loses it */
 struct tw_body_part {
 	uint64_t cut, round; /* round: of a shard, rounds committed */
@@ -615,6 +622,7 @@ union tw_body {
 	struct tw_body_grad grad;
 	struct tw_body_closed closed;
 	struct tw_body_figures figures;
+	struct tw_body_fetch fetch;
 };
 
 struct tw_msg {
@@ -641,6 +649,7 @@ enum tw_payload {
 	TW_PAYLOAD_SLICE, /* a shard's slice of a vector, as a codec of the job writes it */
 	TW_PAYLOAD_PART,  /* a part of a checkpoint */
 	TW_PAYLOAD_CUT,   /* what crosses a cut of the model */
+	TW_PAYLOAD_BATCH, /* samples of a step */
 	TW_PAYLOAD_BYTES, /* anything of up to `most` bytes */
 };
 
@@ -670,8 +679,8 @@ static inline bool tw_may_say(uint16_t type, uint32_t sender, uint32_t receiver,
 		return false;
 	return (k->to[sender] | (one_node ? k->within[sender] : 0u)) >> receiver & 1;
 }
-/* The longest payload of a type where no slice, and nothing that crosses a cut, has more than
- * `slice` bytes and no part more than `part`; 0: it has none. */
+/* The longest payload of a type where no slice, no batch, and nothing that crosses a cut, has more
+ * than `slice` bytes and no part more than `part`; 0: it has none. */
 size_t tw_payload_most(uint16_t type, size_t slice, size_t part);
 /* Is it said by worlds to each other?  Actors neither say it nor hear it. */
 static inline bool tw_type_is_worlds(uint16_t type)

@@ -18,6 +18,7 @@
 #define SLICE      .payload = TW_PAYLOAD_SLICE
 #define PART       .payload = TW_PAYLOAD_PART
 #define CUT        .payload = TW_PAYLOAD_CUT
+#define BATCH      .payload = TW_PAYLOAD_BATCH
 #define BYTES(n)   .payload = TW_PAYLOAD_BYTES, .most = (n)
 #define RECORD_ANY .record = 16 /* records of more than one kind, all of them so long */
 
@@ -79,6 +80,8 @@ const struct tw_kind tw_kinds[TW_TYPES] = {
 	[TW_GRAD] = { "GRAD", BODY(grad), CUT, .to = { [TW_WORKER] = TO_WORKER } },
 	[TW_CLOSED] = { "CLOSED", BODY(closed), .to = { [TW_WORKER] = TO_WORKER } },
 	[TW_FIGURES] = { "FIGURES", BODY(figures), .to = { [TW_WORKER] = TO_MASTER } },
+	[TW_FETCH] = { "FETCH", BODY(fetch), .to = { [TW_WORKER] = TO_MASTER } },
+	[TW_SAMPLES] = { "SAMPLES", BODY(fetch), BATCH, .to = { [TW_MASTER] = TO_WORKER } },
 	/* (3) */
 	[TW_GREET] = { "GREET", BODY(greet) },
 	[TW_TERMS] = { "TERMS", BODY(terms) },
@@ -110,6 +113,7 @@ size_t tw_payload_most(uint16_t type, size_t slice, size_t part)
 	switch (k ? k->payload : TW_PAYLOAD_NONE) {
 	case TW_PAYLOAD_SLICE:
 	case TW_PAYLOAD_CUT:
+	case TW_PAYLOAD_BATCH:
 		return slice;
 	case TW_PAYLOAD_PART:
 		return part;

@@ -140,6 +140,57 @@ static void add_noise(const struct tw_rng *rng, uint64_t position, float deviati
 	}
 }
 
+/* --- as bytes --------------------------------------------------------------------------------- */
+
+static size_t answers_at(const struct tw_data *d, uint32_t count)
+{
+	return (count * tw_samples_width(d) + 7) / 8 * 8;
+}
+
+static size_t weights_at(const struct tw_data *d, uint32_t count)
+{
+	return answers_at(d, count) + count * tw_samples_answer(d);
+}
+
+size_t tw_data_pack_bytes(const struct tw_data *d, uint32_t count)
+{
+	return weights_at(d, count) + (d->weighs ? count * sizeof(float) : 0);
+}
+
+const float *tw_data_packed_weights(const struct tw_data *d, const uint8_t *packed, uint32_t count)
+{
+	return d->weighs ? (const float *)(packed + weights_at(d, count)) : NULL;
+}
+
+static bool labels_exist(const struct tw_data *d, const struct tw_sample *s)
+{
+	for (size_t k = 0; !d->targets && k < tw_data_labels(d); k++)
+		if (s->label[k] >= d->classes)
+			return false;
+	return true;
+}
+
+/* Packed samples where they lie.  They came from outside, so labels are looked at. */
+static enum tw_status point(const struct tw_data *d, const struct tw_batch *b, uint32_t from,
+			    uint32_t n, struct tw_sample *out)
+{
+	const uint8_t *values = b->packed + from * tw_samples_width(d);
+	const uint8_t *answers = b->packed + answers_at(d, b->count) + from * tw_samples_answer(d);
+
+	for (uint32_t k = 0; k < n; k++) {
+		const void *answer = answers + k * tw_samples_answer(d);
+
+		out[k] = (struct tw_sample){
+			.value = values + k * tw_samples_width(d),
+			.label = d->targets ? NULL : answer,
+			.target = d->targets ? answer : NULL,
+		};
+		if (!labels_exist(d, &out[k]))
+			return TW_BAD_BYTES;
+	}
+	return TW_OK;
+}
+
 /* Samples that are asked for together. */
 #define AT_ONCE 32u
 
@@ -149,7 +200,35 @@ static enum tw_status ask(const struct tw_data *d, const struct tw_batch *b, uin
 	struct tw_error quiet = { 0 };
 
 	*n = b->count - from < AT_ONCE ? b->count - from : AT_ONCE;
+	if (b->packed)
+		return point(d, b, from, *n, out);
 	return tw_samples_fill(d, b->set, b->index + from, *n, NULL, out, &quiet);
+}
+
+enum tw_status tw_data_pack(const struct tw_data *d, const struct tw_batch *b, uint8_t *out)
+{
+	const size_t width = tw_samples_width(d), answer = tw_samples_answer(d);
+	const size_t end = weights_at(d, b->count);
+	uint8_t *value = out, *answers = out + answers_at(d, b->count);
+	struct tw_sample s[AT_ONCE];
+	uint32_t n;
+
+	memset(out + b->count * width, 0, answers_at(d, b->count) - b->count * width);
+	tw_samples_soon(b->set, b->index, b->count);
+	for (uint32_t k = 0; k < b->count; k += n) {
+		const enum tw_status st = ask(d, b, k, s, &n);
+
+		if (st != TW_OK)
+			return st;
+		for (uint32_t i = 0; i < n; i++, value += width, answers += answer) {
+			memcpy(value, s[i].value, width);
+			memcpy(answers, d->targets ? (const void *)s[i].target : s[i].label,
+			       answer);
+		}
+	}
+	for (uint32_t k = 0; d->weighs && k < b->count; k++)
+		memcpy(out + end + k * sizeof(float), &d->weight[b->index[k]], sizeof(float));
+	return TW_OK;
 }
 
 static void answer(const struct tw_data *d, const struct tw_sample *s, uint32_t n, uint32_t *label,
@@ -217,7 +296,8 @@ enum tw_status tw_data_fill(const struct tw_data *d, const struct tw_batch *b,
 
 	if (c.moves || c.shakes)
 		c.rng = tw_rng_make(seed, TW_RNG_AUGMENT);
-	tw_samples_soon(b->set, b->index, b->count);
+	if (!b->packed)
+		tw_samples_soon(b->set, b->index, b->count);
 	for (uint32_t k = 0; k < b->count; k += n) {
 		const enum tw_status st = ask(d, b, k, s, &n);
 

@@ -77,7 +77,16 @@ struct tw_batch {
 	const uint64_t *index;
 	uint32_t count;
 	uint64_t position;
+	/* The samples themselves, as tw_data_pack writes them; NULL: they are in the set. */
+	const uint8_t *packed;
 };
+/* The samples of a batch as bytes, for somebody who has the shape of the data and not its samples:
+ * values, then labels or targets from a multiple of 8 on, then weights, if training samples have
+ * some.  Fails as tw_data_fill does. */
+size_t tw_data_pack_bytes(const struct tw_data *d, uint32_t count);
+enum tw_status tw_data_pack(const struct tw_data *d, const struct tw_batch *b, uint8_t *out);
+/* The weights in packed samples; NULL: they have none. */
+const float *tw_data_packed_weights(const struct tw_data *d, const uint8_t *packed, uint32_t count);
 /* Fill x[count * features] (plain: channels, height, width), label[count * tw_data_labels] or
  * target[count * targets] (whichever the data has; the other may be NULL).  `augment` NULL: none.
  * The samples of the set are lent (tw_samples_lend).  Pure; allocates nothing.  Fails as its supply

@@ -61,7 +61,10 @@ struct tw_data {
 	/* Where a network predicts scaled targets, target k is its output * target_scale[k] +
 	 * target_shift[k].  NULL: they are not scaled. */
 	const float *target_scale, *target_shift;
-	const float *weight;  /* of each training sample, 1 on the average; NULL: all are 1 */
+	/* Of each training sample, 1 on the average; NULL: all are 1, or, if `weighs`, they come
+	 * with the samples. */
+	const float *weight;
+	bool weighs;
 	const uint8_t *as_is; /* features that are 1 here are not scaled; NULL: all are */
 	/* Of a table: what its columns are.  Between the source and tw_columns_fit the values are
 	 * raw (data/columns.h).  NULL: it is none, or was not read from there. */

@@ -93,6 +93,7 @@ enum tw_status tw_data_weigh(struct tw_data *d, enum tw_class_weights how,
 	for (uint64_t i = 0; st == TW_OK && i < n; i++)
 		((float *)room)[i] = (float)(c.weight[i] / mean);
 	d->weight = room;
+	d->weighs = room;
 	if (st == TW_OK && balanced && how == TW_CLASSES_AUTO)
 		note_rare(d, c.count, notes);
 	d->heap->put(d->heap, c.count);

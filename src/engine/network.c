@@ -66,7 +66,7 @@ enum tw_status tw_network_profile(const struct tw_engine *e, void *scratch,
 		return st;
 	tw_bench_carve(n, p, (uintptr_t)scratch, &b);
 	tw_bench_tensors(n, p, in, &b);
-	st = tw_network_fill(n, p, in->from, in->count, false, &b);
+	st = tw_network_fill(n, p, in, false, &b);
 	if (st == TW_OK)
 		st = tw_network_execute(n, m, &b, &r);
 	if (st == TW_OK)
@@ -182,6 +182,8 @@ static const struct tw_engine_class network_class = {
 	.evaluate = network_evaluate,
 	.run = tw_network_pass,
 	.needs = tw_network_needs,
+	.given_bytes = tw_network_given_bytes,
+	.give = tw_network_give,
 	.effort = network_effort,
 	.close = network_close,
 };

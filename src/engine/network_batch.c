@@ -34,22 +34,37 @@ static void number_samples(const struct network *n, uint64_t from, uint32_t coun
 		b->index[k] = tw_order_sample(&n->e.order, from + k);
 }
 
-enum tw_status tw_network_fill(const struct network *n, const struct part *p, uint64_t from,
-			       uint32_t count, bool again, struct bench *b)
+/* Weights of the samples that are numbered, or came with them. */
+static void find_weights(const struct network *n, const struct tw_batch *batch, struct bench *b)
 {
-	const struct tw_batch batch = { &n->facts.data->train, b->index, count, from };
+	const struct tw_data *d = n->facts.data;
+	const float *packed =
+		batch->packed ? tw_data_packed_weights(d, batch->packed, batch->count) : NULL;
+
+	for (uint32_t k = 0; k < batch->count; k++)
+		b->weight[k] = packed ? packed[k] : d->weight[b->index[k]];
+}
+
+enum tw_status tw_network_fill(const struct network *n, const struct part *p,
+			       const struct tw_inputs *in, bool again, struct bench *b)
+{
+	const uint64_t from = in->from;
+	const uint32_t count = in->count;
+	const struct tw_batch batch = { &n->facts.data->train, b->index, count, from, in->given };
 	const bool begins = tw_part_begins(p), ends = tw_part_ends(n, p);
 	const bool apart = ends && (!begins || tw_network_denoises(n));
-	const bool ready = begins && !again && n->prefetch &&
+	const bool ready = begins && !again && n->prefetch && !in->given &&
 			   tw_prefetch_take(n->prefetch, from, count, b->x, b->label, b->target);
 	struct tw_data_options clean = n->facts.options;
 	enum tw_status st = TW_OK;
 
-	b->weighs = ends && n->facts.data->weight;
-	if (apart || (begins && !ready) || b->weighs)
+	if (!in->given && !tw_samples_lend(&n->facts.data->train))
+		return TW_ABSENT;
+	b->weighs = ends && n->facts.data->weighs;
+	if (!in->given && (apart || (begins && !ready) || b->weighs))
 		number_samples(n, from, count, b);
-	for (uint32_t k = 0; b->weighs && k < count; k++)
-		b->weight[k] = n->facts.data->weight[b->index[k]];
+	if (b->weighs)
+		find_weights(n, &batch, b);
 	if (begins && !ready)
 		st = fill(n, &batch, &n->facts.options, b, b->x);
 	b->wanted = n->facts.own_input ? b->x : n->facts.data->targets ? b->target : NULL;
@@ -75,6 +90,35 @@ enum tw_status tw_network_fill_test(const struct network *n, const struct part *
 	b->wanted = n->facts.own_input ? b->x : n->facts.data->targets ? b->target : NULL;
 	if (ends && !begins)
 		st = find_wanted(n, &batch, NULL, b);
+	return st;
+}
+
+size_t tw_network_given_bytes(const struct tw_engine *e, uint32_t count)
+{
+	return tw_data_pack_bytes(((const struct network *)e)->facts.data, count);
+}
+
+enum tw_status tw_network_give(const struct tw_engine *e, uint64_t from, uint32_t count,
+			       uint8_t *out)
+{
+	const struct network *n = (const struct network *)e;
+	const struct tw_inputs in = { .from = from, .count = count };
+	struct tw_batch batch = { &n->facts.data->train, NULL, count, from, NULL };
+	uint64_t *index;
+	enum tw_status st;
+
+	if (!tw_order_is_batch(e->samples, &in) || count > n->facts.most)
+		return TW_BAD_INPUT;
+	if (!tw_samples_lend(&n->facts.data->train))
+		return TW_ABSENT;
+	index = n->heap->get(n->heap, count * sizeof *index);
+	if (!index)
+		return TW_NO_MEMORY;
+	for (uint32_t k = 0; k < count; k++)
+		index[k] = tw_order_sample(&e->order, from + k);
+	batch.index = index;
+	st = tw_data_pack(n->facts.data, &batch, out);
+	n->heap->put(n->heap, index);
 	return st;
 }
 

@@ -110,8 +110,12 @@ void tw_bench_tensors(const struct network *n, const struct part *p, const struc
 /* network_batch.c */
 
 /* Samples of a training batch as far as the part reads them.  again: it has read them before. */
-enum tw_status tw_network_fill(const struct network *n, const struct part *p, uint64_t from,
-			       uint32_t count, bool again, struct bench *b);
+enum tw_status tw_network_fill(const struct network *n, const struct part *p,
+			       const struct tw_inputs *in, bool again, struct bench *b);
+/* A training batch for an engine that does not have it. */
+size_t tw_network_given_bytes(const struct tw_engine *e, uint32_t count);
+enum tw_status tw_network_give(const struct tw_engine *e, uint64_t from, uint32_t count,
+			       uint8_t *out);
 /* The set of samples that may be scored from this one on: *from becomes its place in the set. */
 const struct tw_samples *tw_network_scored(const struct network *n, uint64_t *from);
 /* The same of a set that is evaluated; `from` is a place in it. */

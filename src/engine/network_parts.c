@@ -271,7 +271,7 @@ size_t tw_bench_carve(const struct network *n, const struct part *p, uintptr_t b
 	b->index = (uint64_t *)at;
 	at += up(samples * sizeof(uint64_t));
 	b->weight = (float *)at;
-	at += up(ends && d->weight ? samples * sizeof(float) : 0);
+	at += up(ends && d->weighs ? samples * sizeof(float) : 0);
 	b->parameter = (const float **)at;
 	at += up(n->facts.graph->tensors * sizeof *b->parameter);
 	b->gathered = (float *)at;

@@ -108,7 +108,7 @@ static enum tw_status train(const struct network *n, struct part *p, struct benc
 	st = tw_part_program(n, p, TW_PROGRAM_PASSES, in->count, &m);
 	if (st != TW_OK)
 		return st;
-	st = tw_network_fill(n, p, in->from, in->count, pass->kind == TW_PASS_BACKWARD, b);
+	st = tw_network_fill(n, p, in, pass->kind == TW_PASS_BACKWARD, b);
 	if (st != TW_OK)
 		return st;
 	bind(n, p, pass, in->count, 0, &r);

@@ -230,6 +230,37 @@ static enum tw_status move_buffers(const struct quadratic *q, const struct tw_in
 	return TW_OK;
 }
 
+/* A sample is its position. */
+static size_t quadratic_given_bytes(const struct tw_engine *e, uint32_t count)
+{
+	(void)e;
+	return count * sizeof(uint64_t);
+}
+
+static enum tw_status quadratic_give(const struct tw_engine *e, uint64_t from, uint32_t count,
+				     uint8_t *out)
+{
+	const struct tw_inputs in = { .from = from, .count = count };
+
+	if (!tw_order_is_batch(e->samples, &in))
+		return TW_BAD_INPUT;
+	for (uint64_t k = from; k < from + count; k++, out += sizeof k)
+		memcpy(out, &k, sizeof k);
+	return TW_OK;
+}
+
+static bool are_these(const struct tw_inputs *in)
+{
+	uint64_t its;
+
+	for (uint32_t k = 0; in->given && k < in->count; k++) {
+		memcpy(&its, in->given + k * sizeof its, sizeof its);
+		if (its != in->from + k)
+			return false;
+	}
+	return true;
+}
+
 static enum tw_status quadratic_gradient(const struct tw_engine *e, void *scratch,
 					 const struct tw_inputs *in, float *gradient,
 					 struct tw_score *score)
@@ -239,6 +270,8 @@ static enum tw_status quadratic_gradient(const struct tw_engine *e, void *scratc
 
 	if (!tw_order_is_batch(e->samples, in))
 		return TW_BAD_INPUT;
+	if (!are_these(in))
+		return TW_BAD_BYTES;
 	if (tw_order_cancelled(in) || slope_of(q, in, 0, e->trainable, gradient) != TW_OK ||
 	    move_buffers(q, in, e->trainable, all, gradient + e->trainable) != TW_OK)
 		return TW_CANCELLED;
@@ -416,6 +449,8 @@ static const struct tw_engine_class quadratic_class = {
 	.evaluate = quadratic_evaluate,
 	.run = quadratic_run,
 	.needs = quadratic_needs,
+	.given_bytes = quadratic_given_bytes,
+	.give = quadratic_give,
 	.effort = quadratic_effort,
 	.close = quadratic_close,
 };

@@ -36,7 +36,9 @@ static enum tw_status check_inputs(const struct tw_network_facts *f, enum tw_dat
 	const struct tw_samples *set = tw_data_set(d, which);
 	uint32_t label;
 
-	for (uint64_t i = 0; set->count != TW_ENDLESS && i < set->count; i++) {
+	if (set->count == TW_ENDLESS || (set->count && !tw_samples_lend(set)))
+		return TW_OK; /* they are not here */
+	for (uint64_t i = 0; i < set->count; i++) {
 		const struct tw_batch one = { set, &i, 1, 0 };
 
 		enum tw_status st = tw_data_fill(d, &one, NULL, 0, x, &label, x + d->features);
@@ -117,7 +119,7 @@ static enum tw_status look(const struct tw_network_facts *f, tw_samples_visit vi
 		const struct tw_samples *set = tw_data_set(f->data, (enum tw_data_set)k);
 		struct look l = { f, (enum tw_data_set)k };
 
-		st = set->count == TW_ENDLESS
+		st = set->count == TW_ENDLESS || (set->count && !tw_samples_lend(set))
 			     ? TW_OK
 			     : tw_samples_walk(f->data, set, 0, UINT64_MAX, visit, &l, why);
 	}

@@ -354,6 +354,10 @@ static void said(struct tw_gauges *g, const struct tw_note *n, int64_t clock)
 	case TW_NOTE_CELL:
 		placed(g, n);
 		return;
+	case TW_NOTE_SENT:
+		f->sent_samples += n->count;
+		f->sent_bytes += n->sent.bytes;
+		return;
 	case TW_NOTE_EVAL:
 		f->evaluated = true;
 		f->loss = n->eval.loss;

@@ -113,6 +113,14 @@ const struct tw_figure tw_gauge_online[] = {
 	{ .name = NULL },
 };
 
+/* ... samples that are sent ... */
+const struct tw_figure tw_gauge_sent[] = {
+	COUNTER(f.sent_samples, "thalweg_sent_samples_total",
+		"Samples sent to workers (data.placement: on-demand)."),
+	COUNTER(f.sent_bytes, "thalweg_sent_sample_bytes_total", "Bytes of these samples."),
+	{ .name = NULL },
+};
+
 /* ... and codecs that remember. */
 const struct tw_figure tw_gauge_residuals[] = {
 	GAUGE(f.residual_most, "thalweg_residual_max",

@@ -66,6 +66,7 @@ struct gauge_facts {
 	uint64_t heard_steps, heard_samples;       /* by the master, since its process began */
 	struct tw_point heard_first;               /* what was in then */
 	uint64_t refused, dropped, dropped_rounds, redealt, dealt_upto;
+	uint64_t sent_samples, sent_bytes; /* data.placement: on-demand */
 	uint64_t checkpoints, cut, rollbacks, waits;
 	uint64_t closed; /* positions dealt */
 	double in;       /* samples whose contributions the master knows to be in */
@@ -142,7 +143,7 @@ struct gauge_page {
 /* Of struct gauge_page: of any run, and of workers that step by themselves, that cache, whose
  * codecs remember, and that predict before they learn. */
 extern const struct tw_figure tw_gauge_training[], tw_gauge_deltas[], tw_gauge_caches[],
-	tw_gauge_residuals[], tw_gauge_online[];
+	tw_gauge_residuals[], tw_gauge_online[], tw_gauge_sent[];
 struct gauge_page tw_gauges_page(const struct gauge_picture *g);
 
 /* Text from elsewhere becomes UTF-8, which both formats ask for, and fits. */

@@ -266,6 +266,8 @@ enum tw_status tw_gauges_text(struct tw_gauges *gauges, char **out, size_t *len)
 		figures(&p, tw_gauge_online, &f);
 	if (g.plan && g.plan->traffic.cache)
 		figures(&p, tw_gauge_caches, &f);
+	if (g.plan && tw_plan_sends_samples(g.plan))
+		figures(&p, tw_gauge_sent, &f);
 	if (g.plan && g.plan->traffic.up && (g.plan->traffic.up->traits & TW_CODEC_REMEMBERS))
 		figures(&p, tw_gauge_residuals, &f);
 	figures(&p, tw_result_figures, &(struct tw_ran){ .totals.tally = g.tally });

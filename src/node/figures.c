@@ -40,6 +40,7 @@ FUNCTION(bool, has_cache, p->traffic.cache)
 /* Gradients computed on parameters that came for them; the others were here already. */
 FUNCTION(double, fetches, (double)((t->tally.contributions - t->tally.cached) / o->shards))
 FUNCTION(bool, owns_samples, p->dealing.subsets.own)
+FUNCTION(bool, sends_samples, p->dealing.ahead)
 FUNCTION(bool, sends_deltas, p->traffic.delta)
 FUNCTION(double, period, p->traffic.push)
 FUNCTION(bool, remembers, (p->traffic.up->traits) & TW_CODEC_REMEMBERS)
@@ -191,6 +192,13 @@ const struct tw_figure tw_result_figures[] = {
 	      .when = owns_samples),
 	TOTAL(unreachable, TW_COUNT, "own.unreachable"),
 	TOTAL(vacant, TW_COUNT, "own.vacant"),
+	FIELD("on_demand", TW_GROUP,
+	      "for data.placement: on-demand: samples that this process sent to workers, also "
+	      "those "
+	      "that were asked for in vain, and their bytes; null otherwise",
+	      .when = sends_samples),
+	TOTAL(sent_samples, TW_COUNT, "on_demand.samples"),
+	TOTAL(sent_bytes, TW_COUNT, "on_demand.bytes"),
 	TOTAL(repeated, TW_COUNT, "repeated", "samples that some shard applied more than once",
 	      NULL, "repeated"),
 	TOTAL(lost_updates, TW_COUNT, "lost_updates",

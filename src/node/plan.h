@@ -27,6 +27,9 @@ enum tw_delay_law { TW_DELAY_CONSTANT, TW_DELAY_UNIFORM, TW_DELAY_GEOMETRIC };
 /* Contributions of a worker that may be on their way without an answer. */
 #define TW_CREDITS 2
 
+/* Steps that a worker may ask for samples ahead of. */
+#define TW_AHEAD_MOST 16u
+
 /* Remove a worker after this many contributions in a row that are not finite, if others' are. */
 #define TW_STRIKES 8
 
@@ -49,6 +52,8 @@ struct tw_dealing {
 	struct tw_subsets subsets; /* one for each slot; count 0: everybody gets everything */
 	uint64_t own;   /* subsets.own: samples of a worker here; 0: as many as there is room for */
 	uint64_t block; /* positions of a block (base/order.h); 0: there are none */
+	uint32_t ahead; /* samples come with the leases: for so many steps after the one under way
+			   a worker asks early; 0: every worker has all samples */
 	uint32_t warm_workers; /* number of workers that train alone ... */
 	uint64_t warm_until;   /* ... until so many positions are dealt; 0: no warm start */
 	bool warm_gradual;     /* one after the other joins them, as that many are done */
@@ -308,6 +313,12 @@ static inline const struct tw_reduction *tw_plan_round(const struct tw_plan *p)
 	return tw_plan_gathers(p) ? p->topology.reduction->gather : p->topology.reduction;
 }
 
+/* Do workers get their samples from the master? */
+static inline bool tw_plan_sends_samples(const struct tw_plan *p)
+{
+	return p->dealing.ahead;
+}
+
 /* Do workers compute by stages? */
 static inline bool tw_plan_is_staged(const struct tw_plan *p)
 {
@@ -388,6 +399,15 @@ static inline uint64_t tw_plan_position(const struct tw_plan *p, uint64_t dealt,
 		return dealt;
 	in_epoch = samples / each ? samples / each : 1;
 	return batch / in_epoch * samples + batch % in_epoch * each + dealt % each;
+}
+
+/* Samples of the largest step: one worker may be alone with the global batch. */
+static inline uint32_t tw_plan_step_most(const struct tw_plan *p)
+{
+	const struct tw_dealing *d = &p->dealing;
+	const uint32_t most = d->batch > d->global_batch ? d->batch : d->global_batch;
+
+	return most > p->optimising.portion ? most : p->optimising.portion;
 }
 
 /* Snapshots of what a worker was sent that may still be computed on (of a stage: and more, as many

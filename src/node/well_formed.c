@@ -233,6 +233,16 @@ static bool copy(const struct tw_plan *p, const struct tw_msg *m)
 	       of_time(m, b->incarnation) && b->incarnation && m->h.view;
 }
 
+/* Samples of a step, to who asked for them or asks. */
+static bool batch(const struct tw_plan *p, const struct tw_msg *m)
+{
+	const struct tw_body_fetch *b = &m->b.fetch;
+
+	return tw_plan_sends_samples(p) && b->count && !b->pad && b->count <= tw_plan_step_most(p) &&
+	       b->count <= p->problem.samples &&
+	       b->from % p->problem.samples <= p->problem.samples - b->count;
+}
+
 /* Does it come from a node where such an actor can be? */
 static bool has_seat(const struct tw_plan *p, const struct tw_addr *a)
 {
@@ -318,6 +328,9 @@ bool tw_well_formed(const struct tw_plan *p, const struct tw_msg *m)
 		return is_truth(m->b.mix.answer) && !m->b.mix.pad;
 	case TW_CLOSED:
 		return m->b.closed.cell < tw_plan_cells(p);
+	case TW_FETCH:
+	case TW_SAMPLES:
+		return batch(p, m);
 	case TW_BYE:
 	case TW_ASK:
 	case TW_PUSH:

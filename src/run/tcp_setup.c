@@ -128,7 +128,7 @@ static uint64_t snapshots(const struct tw_plan *p, uint32_t shard)
 }
 
 /* The longest slice, and the most that a part of it can have. */
-static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
+static void bounds(const struct tw_plan *p, const struct tw_engine *e, struct tw_tcp_options *out)
 {
 	const size_t all = p->problem.trainable + p->problem.buffers;
 	size_t longest = 0;
@@ -144,6 +144,9 @@ static void bounds(const struct tw_plan *p, struct tw_tcp_options *out)
 	out->push_most = longest * (8 + sizeof(float) * tw_plan_state_arrays(p)) + 4096;
 	if (tw_plan_is_staged(p) && crossing(p) > out->push_most)
 		out->push_most = crossing(p);
+	if (tw_plan_sends_samples(p) &&
+	    e->class->given_bytes(e, tw_plan_step_most(p)) > out->push_most)
+		out->push_most = e->class->given_bytes(e, tw_plan_step_most(p));
 	part = (uint64_t)longest * sizeof(float) *
 	       (4 + 2 * TW_RULE_ARRAYS + TW_STALENESS_ARRAYS + sent);
 	if (part < (uint64_t)all * sizeof(float) * (4 + TW_RULE_ARRAYS))
@@ -213,7 +216,7 @@ enum tw_status tw_tcp_setup_options(struct tw_tcp_setup *n, const struct tw_job 
 	/* replicas update piece by piece; without a core for it, a helper is only in the way */
 	if (!n->helpers && out->peers && cores <= 2)
 		out->helpers = 0;
-	bounds(&job->plan, out);
+	bounds(&job->plan, engine, out);
 	if (n->gauges)
 		status = tw_gauges_plan(n->gauges, &job->plan);
 	return status == TW_OK ? TW_OK : tw_fail(why, status, "no memory for the gauges");

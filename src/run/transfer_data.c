@@ -3,7 +3,7 @@
  * memory. */
 #include "run/transfer.h"
 
-#include "data/format/set_file.h"
+#include "data/format/set_rest.h"
 #include "engine/network.h"
 #include "run/transfer_inner.h"
 #include "run/tensors_file.h"
@@ -13,6 +13,7 @@
 struct tw_transfer_set {
 	const struct tw_data *data; /* NULL: callers compute, and ... */
 	struct tw_block *head;      /* ... this stands in its place (run/tensors_file.h) */
+	struct tw_set_rest *rest;   /* NULL: training samples are sent with it */
 	const struct tw_engine *engine;
 	uint64_t set, all;          /* bytes of the data set, and with what follows it */
 	struct tw_first_head first; /* where all > set */
@@ -55,7 +56,14 @@ enum tw_status tw_transfer_set_open(const struct tw_job *job, const struct tw_en
 		tw_transfer_set_close(s);
 		return tw_fail(why, TW_NO_MEMORY, "%s: no memory to send its tensors", job->file);
 	}
-	s->all = s->set = data ? tw_set_bytes(data) : s->head->bytes;
+	if (data && tw_plan_sends_samples(&job->plan) &&
+	    tw_set_rest_make(data, &s->rest, why) != TW_OK) {
+		tw_transfer_set_close(s);
+		return why->status;
+	}
+	s->all = s->set = s->rest ? tw_set_rest_bytes(s->rest)
+			  : data  ? tw_set_bytes(data)
+				  : s->head->bytes;
 	if (!data || *job->network.weights) {
 		s->first.count = tw_engine_floats(engine);
 		if (hash_first(engine, s->first.count, &s->first.values) != TW_OK) {
@@ -74,6 +82,8 @@ void tw_transfer_set_close(struct tw_transfer_set *s)
 {
 	if (s)
 		tw_block_drop(s->head);
+	if (s)
+		tw_set_rest_free(s->rest);
 	tw_heap_system.put(&tw_heap_system, s);
 }
 
@@ -124,6 +134,8 @@ enum tw_status tw_transfer_set_read(const struct tw_transfer_set *s, uint64_t fr
 	n = before(from, bytes, s->set);
 	if (n && s->head)
 		memcpy(out, s->head->data + from, n);
+	else if (n && s->rest)
+		st = tw_set_rest_copy(s->rest, from, out, n);
 	else if (n)
 		st = tw_set_copy(s->data, from, out, n);
 	from += n;

@@ -13,6 +13,7 @@
 #include "data/input.h"
 #include "data/format/set_file.h"
 #include "data/format/set_map.h"
+#include "data/format/set_rest.h"
 #include "data/split.h"
 #include "spec/field.h"
 #include "checkpoint/files.h"
@@ -294,6 +295,35 @@ static enum tw_status receive_set(struct taking *t, struct tw_data **out, struct
 	return st;
 }
 
+/* All but the training samples: these come with the leases. */
+static enum tw_status receive_rest(struct taking *t, struct tw_data **out, struct tw_error *why)
+{
+	const struct tw_set_origin from = {
+		.name = "what was received of the data set",
+		.read = receive_piece,
+		.arg = t,
+		.bytes = t->bytes,
+		.fingerprint = t->fingerprint,
+	};
+	enum tw_status st;
+
+	if (t->paths->copy)
+		return tw_fail(
+			why, TW_BAD_INPUT,
+			"--copy: the job has data.placement: on-demand, so samples come with "
+			"the leases; leave --copy out");
+	if (!t->bytes || !t->receive)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "data.placement: on-demand: no process sends what a worker needs of "
+			       "the data set");
+	st = tw_set_rest_open(t->heap, &from, &t->job->data.set, out, &t->set, why);
+	if (st == TW_OK)
+		tw_log_line(t->log, TW_INFO, "data",
+			    "the training samples stay with the master and come with the leases "
+			    "(data.placement: on-demand)");
+	return st;
+}
+
 /* --- initial weights -------------------------------------------------------------------------- */
 
 static enum tw_status receive_head(struct taking *t, uint64_t count, struct tw_first_head *h,
@@ -383,6 +413,29 @@ static enum tw_status take_first(void *arg, const struct tw_job *job, struct tw_
 	heap->put(heap, *out);
 	*out = NULL;
 	return receive_values(t, &h, out, why);
+}
+
+/* --- all of the set --------------------------------------------------------------------------- */
+
+static enum tw_status find_set(struct taking *t, struct tw_data **out, struct tw_error *why)
+{
+	enum tw_status st;
+
+	find_cache(t);
+	st = take_copy(t, out, why);
+	if (st != TW_OK && st != TW_ABSENT)
+		return st;
+	if (st == TW_ABSENT)
+		st = take_own(t, out);
+	if (st == TW_NO_MEMORY)
+		return tw_fail(why, st, "%s", t->own.text);
+	if (st == TW_ABSENT)
+		st = take_cached(t, out, why);
+	if (st == TW_ABSENT)
+		st = receive_set(t, out, why);
+	if (st == TW_OK)
+		t->set = tw_set_bytes(*out);
+	return st;
 }
 
 /* --- a model that callers compute ------------------------------------------------------------- */
@@ -476,20 +529,9 @@ enum tw_status tw_transfer_open_engine(struct tw_job *job, const struct tw_trans
 			       job->file, tw_sha_short(fingerprint, hex));
 	if (job->model != TW_MODEL_NETWORK)
 		return tw_job_open_engine(job, t.heap, out, why);
-	find_cache(&t);
-	st = take_copy(&t, &data, why);
-	if (st != TW_OK && st != TW_ABSENT)
-		return st;
-	if (st == TW_ABSENT)
-		st = take_own(&t, &data);
-	if (st == TW_NO_MEMORY)
-		return tw_fail(why, st, "%s", t.own.text);
-	if (st == TW_ABSENT)
-		st = take_cached(&t, &data, why);
-	if (st == TW_ABSENT)
-		st = receive_set(&t, &data, why);
+	st = tw_plan_sends_samples(&job->plan) ? receive_rest(&t, &data, why)
+					       : find_set(&t, &data, why);
 	if (st != TW_OK)
 		return st;
-	t.set = tw_set_bytes(data);
 	return tw_job_open_network_on(job, t.heap, data, take_first, &t, out, why);
 }

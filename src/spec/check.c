@@ -463,6 +463,11 @@ static enum tw_status check_lengths(const struct tw_job *job, struct tw_error *w
 	return job->data.from ? TW_OK : tw_job_check_lengths(job, why);
 }
 
+static enum tw_status check_data(const struct tw_job *job, struct tw_error *why)
+{
+	return tw_job_refuse_rows(job, tw_idle_data, true, why);
+}
+
 const struct tw_job_check tw_job_checks[] = {
 	{ .check = check_cluster },
 	{ .check = check_processes },
@@ -498,6 +503,7 @@ const struct tw_job_check tw_job_checks[] = {
 	{ .refusals = tw_refusals_online },
 	{ .check = check_window },
 	{ .refusals = tw_refusals_keep },
+	{ .check = check_data },
 	{ .check = check_model },
 	{ .check = check_lengths },
 	{ .check = check_sim },

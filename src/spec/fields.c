@@ -51,6 +51,7 @@ const char *const tw_schedule_kinds[] = {
 };
 static const char *const placements[] = {
 	[TW_PLACEMENT_EVERYWHERE] = "everywhere",
+	[TW_PLACEMENT_ON_DEMAND] = "on-demand",
 	[TW_PLACEMENT_OWN] = "own",
 	NULL,
 };
@@ -85,9 +86,15 @@ const struct tw_option tw_data_rows[] = {
 		     "an epoch permutes blocks of so many samples that are stored one after the "
 		     "other, then the samples within each block; 0: all samples together",
 		     .example = "1024"),
-	TW_OPTION_CHOICE(D, placement, "placement", "everywhere", placements,
-			 "where samples are: every worker has all of them, or each caller of a "
-			 "session has samples of its own, which are dealt only to it (own)"),
+	TW_OPTION_CHOICE(
+		D, placement, "placement", "everywhere", placements,
+		"where samples are: every worker has all of them; or only the process that "
+		"has the master, and they are sent to the worker that computes on them "
+		"(on-demand); or each caller of a session has samples of its own, which "
+		"are dealt only to it (own)"),
+	TW_OPTION(D, ahead, TW_U32, "4", "steps", 1, TW_AHEAD_MOST,
+		  "with placement: on-demand: so many steps before a worker computes on samples it "
+		  "asks for them"),
 	TW_OPTION_END
 };
 

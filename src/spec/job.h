@@ -45,8 +45,8 @@ enum tw_send { TW_SEND_GRADIENT, TW_SEND_MOMENTUM, TW_SEND_DELTA };
 /* Each worker gets samples of all, or of its own subset, which is drawn or a range of the data. */
 enum tw_deal_kind { TW_DEAL_SHUFFLED, TW_DEAL_PARTITION, TW_DEAL_BLOCKS };
 
-/* Every worker has all samples, or each has samples of its own. */
-enum tw_placement_kind { TW_PLACEMENT_EVERYWHERE, TW_PLACEMENT_OWN };
+/* Every worker has all samples; or they come with its leases; or each has samples of its own. */
+enum tw_placement_kind { TW_PLACEMENT_EVERYWHERE, TW_PLACEMENT_ON_DEMAND, TW_PLACEMENT_OWN };
 
 /* Samples pass as often as train.epochs says; or once, and are predicted before they are learnt
  * from. */
@@ -63,6 +63,7 @@ struct tw_job_data {
 	uint32_t accumulate;
 	uint32_t deal;                /* enum tw_deal_kind */
 	uint32_t placement;           /* enum tw_placement_kind */
+	uint32_t ahead;               /* steps, with on-demand */
 	uint64_t shuffle_block;       /* 0: all samples are permuted together */
 	const struct tw_source *from; /* NULL: source none, the model makes its samples up */
 	const void *options;          /* the source's own */

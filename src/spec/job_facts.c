@@ -37,6 +37,8 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		{ "owns", job->data.placement == TW_PLACEMENT_OWN }, /* callers have samples */
 		{ "online", job->train.mode == TW_TRAIN_ONLINE },
 		{ "many-epochs", job->train.epochs != 1 },
+		{ "on-demand", job->data.placement == TW_PLACEMENT_ON_DEMAND }, /* they are sent */
+		{ "prefetches", job->data.set.prefetch },
 		{ "counts-updates", job->train.updates },
 		{ "keeps-best", job->train.keep == TW_KEEP_BEST },
 		{ "by-accuracy", job->train.measure == TW_BY_ACCURACY },

@@ -15,6 +15,17 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	{ "owns divides", "data.deal", "data.placement",
 	  "with placement: own every caller has its own samples, and others cannot have them; "
 	  "leave this out, or use placement: everywhere" },
+	{ "on-demand outside-model", "data.placement", NULL,
+	  "this model is computed by callers of a session, who have their samples; use placement: "
+	  "everywhere or own" },
+	{ "on-demand staged", "data.placement", "strategy.pipeline",
+	  "the cells of a pipeline read samples at both ends of the model, and each needs the "
+	  "data; "
+	  "use placement: everywhere" },
+	{ "on-demand prefetches", "data.prefetch", NULL,
+	  "makes batches of samples that are here, and with placement: on-demand workers have "
+	  "none; "
+	  "use data.ahead, or leave this out" },
 	{ "by-blocks drawn-subsets", "data.shuffle.block", "data.deal",
 	  "samples of a drawn subset are not stored one after the other; use deal: blocks or "
 	  "shuffled, or leave this out" },
@@ -78,6 +89,12 @@ const struct tw_refusal_row tw_refusals_keep[] = {
 	{ "keeps-best optimises", "train.keep", NULL,
 	  "an optimiser tries points that it may not accept, and ends with the best that it has "
 	  "accepted; use keep: last, or a rule without an optimiser" },
+	{ NULL },
+};
+
+const struct tw_refusal_row tw_idle_data[] = {
+	{ "!on-demand", "data.ahead", NULL,
+	  "has an effect only with data.placement: on-demand; choose that or leave this out" },
 	{ NULL },
 };
 

@@ -14,7 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-#define ENDLESS ((uint64_t)1 << 62) /* positions without a limit, with room to add to */
+#define SENT_MOST (1u << 30)          /* bytes of the samples of a step */
+#define ENDLESS   ((uint64_t)1 << 62) /* positions without a limit, with room to add to */
 
 static uint64_t times(uint64_t a, uint64_t b)
 {
@@ -317,6 +318,8 @@ static void copy_values(struct tw_job *job)
 	p->dealing.global_batch = job->data.global_batch;
 	p->dealing.accumulate = job->data.accumulate;
 	p->dealing.block = job->data.shuffle_block;
+	if (job->data.placement == TW_PLACEMENT_ON_DEMAND)
+		p->dealing.ahead = job->data.ahead;
 	p->ends.loss = job->train.until_loss;
 	p->ends.accuracy = job->train.until_accuracy;
 	p->keeping = (struct tw_keeping){ .best = job->train.keep == TW_KEEP_BEST,
@@ -685,6 +688,25 @@ static enum tw_status find_rates(struct tw_job *job, const struct tw_graph *g, s
 	return g ? tw_job_layer_rates(job, g, &half->layers, why) : TW_OK;
 }
 
+/* Samples that are sent fit a message. */
+static enum tw_status check_sent(const struct tw_job *job, const struct tw_engine *e,
+				 struct tw_error *why)
+{
+	const uint32_t most = tw_plan_step_most(&job->plan);
+	const uint32_t count = most < e->samples ? most : (uint32_t)e->samples;
+
+	if (!e->class->give)
+		return tw_job_refuse(job, why, "data.placement",
+				     "this model generates its samples where they are needed, and "
+				     "none are sent; use placement: everywhere");
+	if (e->class->given_bytes(e, count) > SENT_MOST)
+		return tw_job_refuse(job, why, "data.placement",
+				     "the %u samples of a step are %zu bytes, and a message has at "
+				     "most %u; use smaller batches, or placement: everywhere",
+				     count, e->class->given_bytes(e, count), SENT_MOST);
+	return TW_OK;
+}
+
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why)
 {
@@ -698,6 +720,8 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	p->problem.tests = engine->tests;
 	p->problem.constants = engine->constants;
 	p->problem.held = engine->held;
+	if (tw_plan_sends_samples(p) && check_sent(job, engine, why) != TW_OK)
+		return why->status;
 	if (isnan(p->schedule.rate)) /* only looked at: whoever trains has found one */
 		p->schedule.rate = tw_plan_update(p)->rule->rate.standard;
 	if (find_rates(job, tw_network_graph(engine), why) != TW_OK)

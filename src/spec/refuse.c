@@ -10,7 +10,8 @@
 #include <string.h>
 
 const struct tw_refusal_row *const tw_idle_all[] = { tw_idle_optimiser, tw_idle_delta,
-						     tw_idle_online, tw_idle_sim, NULL };
+						     tw_idle_online,    tw_idle_data,
+						     tw_idle_sim,       NULL };
 
 /* Does the field of a row stand for this one? */
 static bool covers(const char *field, const char *path)

@@ -16,7 +16,7 @@ enum tw_status tw_job_refuse_rows(const struct tw_job *job, const struct tw_refu
 void tw_job_silence_idle(struct tw_job *job);
 
 extern const struct tw_refusal_row tw_refusals_model[], tw_refusals_keep[], tw_refusals_online[],
-	tw_idle_online[], tw_idle_sim[];                 /* job_refusals.c */
+	tw_idle_online[], tw_idle_data[], tw_idle_sim[]; /* job_refusals.c */
 extern const struct tw_refusal_row *const tw_idle_all[]; /* NULL at the end */
 
 /* What a job is checked for, in this order: by a function, or by a table. */

@@ -77,7 +77,7 @@ const char *const *faultrun_deltas(void)
 	return list;
 }
 
-bool faultrun_large, faultrun_outside, faultrun_own;
+bool faultrun_large, faultrun_outside, faultrun_own, faultrun_on_demand;
 
 /* --- those who leave ------------------------------------------------------------------------ */
 
@@ -204,9 +204,11 @@ static void describe(const struct faultrun *r, char *out, size_t room)
 		 "checkpoint: {every: 1s, cut: %s%s}\n"
 		 "%s",
 		 SAMPLES, r->accumulate ? r->accumulate : 1,
-		 faultrun_own ? ", deal: partition" : "", EPOCHS, (unsigned long long)r->seed,
-		 r->evaluates ? ", evaluate: 0.2" : "", r->workers, r->servers, r->shards,
-		 r->preset, r->running ? "running" : "drain",
+		 faultrun_own         ? ", deal: partition"
+		 : faultrun_on_demand ? ", placement: on-demand, ahead: 2"
+				      : "",
+		 EPOCHS, (unsigned long long)r->seed, r->evaluates ? ", evaluate: 0.2" : "",
+		 r->workers, r->servers, r->shards, r->preset, r->running ? "running" : "drain",
 		 r->large || faultrun_large ? ", memory: 0B" : "",
 		 r->more ? r->more
 			 : "sim: {compute: {law: exponential, mean: 100ms}, latency: 5ms, jitter: "

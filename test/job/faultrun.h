@@ -74,6 +74,8 @@ extern bool faultrun_large;
 extern bool faultrun_outside;
 /* ... and has samples that others do not have (data.placement: own). */
 extern bool faultrun_own;
+/* Samples come with the leases (data.placement: on-demand). */
+extern bool faultrun_on_demand;
 
 /* Presets that push gradients and that the simulator accepts, NULL at the end. */
 extern const char *const faultrun_presets[];

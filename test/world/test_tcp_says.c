@@ -31,7 +31,8 @@ static const struct {
 	{ TW_COPY, S, V },    { TW_FORM, M, S },   { TW_GIVE, M, S },      { TW_VEC, M, S },
 	{ TW_SCALAR, S, M },  { TW_SPREAD, S, S }, { TW_HEARD, S, S },     { TW_MIX, S, S },
 	{ TW_ACT, W, W },     { TW_GRAD, W, W },   { TW_CLOSED, W, W },    { TW_HEARD, W, W },
-	{ TW_FIGURES, W, M }, { TW_ASK, M, W },    { TW_REFUSE, W, M },
+	{ TW_FIGURES, W, M }, { TW_FETCH, W, M },  { TW_SAMPLES, M, W },   { TW_ASK, M, W },
+	{ TW_REFUSE, W, M },
 };
 
 static bool allowed(uint16_t type, uint32_t from, uint32_t to)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_waits.c - for whom a worker waits, and for what. */
+#include "node/duty/samples/samples.h"
 #include "node/worker/worker.h"
 
 /* The first holder that keeps it from going on; NULL: none.  *why says how. */
@@ -38,6 +39,11 @@ bool tw_worker_waits(const struct worker *w, struct tw_wait *out)
 		out->whom = h->known ? h->addr : nowhere;
 		if (h->known && !h->down && h->request != TW_REQUEST_PULL)
 			out->step = w->exchange.seq; /* behind the words "its answer to push" */
+		return true;
+	}
+	if (member && tw_samples_worker_waits(w)) {
+		out->whom = tw_master_addr();
+		out->why = "samples of its next step";
 		return true;
 	}
 	if (member && w->driver->waits && w->driver->waits(w, out))

@@ -4,21 +4,16 @@
  * Handlers only record what happened; tw_master_drive (master_phases.c) then does what is due. */
 #include "node/master/master.h"
 #include "base/fetch.h"
+#include "node/duty/samples/samples.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = { &tw_eval_master,
-						&tw_figures_master,
-						&tw_batch_master,
-						&tw_round_master,
-						&tw_verdict_master,
-						&tw_finish_master,
-						&tw_checkpoint_master,
-						&tw_online_master,
-						&tw_watch_master,
-						&tw_mix_master,
-						&tw_host_master,
-						&tw_deal_master,
-						NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_master,       &tw_figures_master,
+						&tw_batch_master,      &tw_round_master,
+						&tw_verdict_master,    &tw_finish_master,
+						&tw_checkpoint_master, &tw_online_master,
+						&tw_watch_master,      &tw_mix_master,
+						&tw_host_master,       &tw_deal_master,
+						&tw_samples_master,    NULL };
 
 static struct tw_actor *master_new(struct tw_heap *heap, const void *arg)
 {
@@ -120,6 +115,7 @@ static bool master_door(struct master *m, struct tw_context *ctx, const struct t
 	switch (msg->h.type) {
 	case TW_IDLE:
 	case TW_DONE:
+	case TW_FETCH:
 		now = tw_master_from_member(m, ctx, msg) && msg->h.view == m->restart.current;
 		break;
 	case TW_FIGURES:
@@ -216,6 +212,7 @@ static void hear(struct master *m, struct tw_context *ctx, const struct tw_msg *
 	case TW_PIN:
 	case TW_DONE:
 	case TW_FIGURES:
+	case TW_FETCH:
 	case TW_RESULT:
 		tw_duties_message(&m->duties, ctx, msg);
 		break;

@@ -332,6 +332,7 @@ struct master {
 	struct round_master *round;           /* duty/round; NULL: there are no rounds */
 	struct finish_master *finish;         /* duty/finish */
 	struct online_master *online;         /* duty/online; NULL: the run is not online */
+	struct samples_master *samples;       /* duty/samples; NULL: workers have all samples */
 	struct tw_duties duties;
 	struct counts count;
 	struct paces pace;

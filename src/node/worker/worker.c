@@ -6,11 +6,16 @@
 #include "node/duty/checkpoint/checkpoint.h"
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
+#include "node/duty/samples/samples.h"
 #include "node/well_formed.h"
 
-static const struct tw_duty *const duties[] = { &tw_eval_worker,  &tw_figures_worker,
-						&tw_batch_worker, &tw_checkpoint_worker,
-						&tw_stage_worker, NULL };
+static const struct tw_duty *const duties[] = { &tw_eval_worker,
+						&tw_figures_worker,
+						&tw_batch_worker,
+						&tw_checkpoint_worker,
+						&tw_stage_worker,
+						&tw_samples_worker,
+						NULL };
 
 static struct tw_actor *worker_new(struct tw_heap *heap, const void *arg)
 {
@@ -107,6 +112,7 @@ static enum tw_door worker_door(const struct worker *w, const struct tw_context 
 		now = member && m->h.view == me->generation;
 		break;
 	case TW_ASK:
+	case TW_SAMPLES:
 		now = ours;
 		break;
 	case TW_EVAL:
@@ -163,6 +169,10 @@ static void hear(struct worker *w, struct tw_context *ctx, const struct tw_msg *
 	case TW_ASK:
 	case TW_SNAP:
 		tw_duties_message(&w->duties, ctx, m);
+		break;
+	case TW_SAMPLES:
+		tw_duties_message(&w->duties, ctx, m);
+		tw_worker_advance(w, ctx);
 		break;
 	case TW_EVAL:
 		if (m->h.view > w->me.id.generation)

@@ -185,6 +185,7 @@ struct worker {
 	struct worker_kept kept;
 	struct eval_worker *eval;       /* duty/eval */
 	struct figures_worker *figures; /* duty/figures; NULL: it computes the whole model */
+	struct samples_worker *given;   /* duty/samples; NULL: it has all samples */
 	struct tw_duties duties;
 	struct worker_shard *shard; /* by holder of the exchange */
 	const struct tw_stage
@@ -318,6 +319,19 @@ static inline struct held *tw_worker_current(struct worker *w)
 		if (w->leases.held[k].next < w->leases.held[k].to && !w->leases.held[k].over)
 			return &w->leases.held[k];
 	return NULL;
+}
+/* The next step of a lease: its samples, and the position of the first of them. */
+static inline uint32_t tw_worker_next_step(const struct worker *w, const struct held *lease,
+					   uint64_t *from)
+{
+	const uint64_t samples = w->plan->problem.samples;
+	const uint64_t left = lease->to - lease->next;
+	uint64_t most;
+
+	*from = tw_plan_position(w->plan, lease->next, lease->period);
+	most = samples - *from % samples; /* no batch is of two epochs */
+	most = most < left ? most : left;
+	return most < lease->batch ? (uint32_t)most : lease->batch;
 }
 /* The lease with this id; NULL: it is not held. */
 static inline struct held *tw_worker_held(struct worker *w, uint64_t id)

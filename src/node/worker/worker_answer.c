@@ -7,6 +7,7 @@
  *  (3) the first shard that says that what was read is too old ends the computation on it: what
  *      other shards would still apply is not worth the time.  Then all shards are read again. */
 #include "node/duty/eval/eval.h"
+#include "node/duty/samples/samples.h"
 #include "node/worker/worker.h"
 
 /* --- what next ---------------------------------------------------------------------------- */
@@ -106,10 +107,15 @@ static void advance(struct worker *w, struct tw_context *ctx)
 		return;
 	}
 	merge_in_time(w, h);
+	tw_samples_worker_ahead(w, ctx);
 	if (!has_parameters(w, ctx, h) || !tw_exchange_has_credit(&w->exchange)) /* (1) */
 		return;
-	if (w->leasing->closes && tw_worker_positions_left(w) <= h->batch)
+	/* samples are asked for when their lease is here */
+	if (w->leasing->closes &&
+	    tw_worker_positions_left(w) <= h->batch * (1 + (uint64_t)w->plan->dealing.ahead))
 		tw_worker_want(w, ctx);
+	if (!tw_samples_worker_here(w, ctx, h))
+		return;
 	if (w->building.merge_due && !w->plan->traffic.delay)
 		tw_step_fetched(w);
 	tw_step_start(w, ctx, h);

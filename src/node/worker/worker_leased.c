@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_leased.c - a lease is given to a worker, and what is left of it is given back.  The rules
  * are in worker_lease.c. */
+#include "node/duty/samples/samples.h"
 #include "node/worker/worker.h"
 #include "base/grow.h"
 
@@ -24,6 +25,8 @@ static bool add_held(struct worker *w, struct tw_context *ctx, const struct tw_b
 					     .batch = b->batch,
 					     .period = b->period,
 					     .nominal = b->nominal };
+	tw_samples_worker_leased(w, &l->held[l->count - 1]);
+	tw_samples_worker_ahead(w, ctx);
 	return true;
 }
 

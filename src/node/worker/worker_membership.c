@@ -7,6 +7,7 @@
  *      a connection is made anew; everything said twice is understood once.
  *  (3) a word of a newer generation makes it forget everything of the older one.
  *  (4) it obeys the newest master only. */
+#include "node/duty/samples/samples.h"
 #include "node/worker/worker.h"
 
 #define ASK_AGAIN TW_SECOND /* for a place in a cluster that is full */
@@ -61,6 +62,7 @@ static void goodbye(struct worker *w, struct tw_context *ctx)
 void tw_worker_resend(struct worker *w, struct tw_context *ctx)
 {
 	tw_worker_resend_leases(w, ctx);
+	tw_samples_worker_resend(w, ctx);
 	tw_duties_home(&w->duties, ctx, TW_ALL_SHARDS);
 }
 
@@ -73,6 +75,7 @@ void tw_worker_reset(struct worker *w, struct tw_context *ctx, uint64_t generati
 	tw_kept_rejoin(w, w->building.summed || w->building.micros || w->exchange.outs ||
 				  w->step.state == STEP_COMPUTING);
 	tw_worker_reset_leases(&w->leases);
+	tw_samples_worker_reset(w);
 	w->step.again = 0;
 	tw_step_abandon(w, ctx);
 	tw_step_forget_past(w);

@@ -11,6 +11,7 @@
 #include "node/duty/eval/eval.h"
 #include "node/duty/figures/figures.h"
 #include "node/duty/online/online.h"
+#include "node/duty/samples/samples.h"
 #include "node/worker/worker.h"
 #include "vec/vec.h"
 
@@ -139,11 +140,8 @@ bool tw_step_take_gradient(struct worker *w)
 
 void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 {
-	const uint64_t samples = w->plan->problem.samples;
-	const uint64_t at = tw_plan_position(w->plan, lease->next, lease->period);
-	const uint64_t left = lease->to - lease->next, epoch = samples - at % samples;
-	const uint64_t most = left < epoch ? left : epoch; /* no batch is of two epochs */
-	const uint32_t count = most < lease->batch ? (uint32_t)most : lease->batch;
+	uint64_t at;
+	const uint32_t count = tw_worker_next_step(w, lease, &at);
 	const float *local = w->kept.shown ? w->kept.shown : w->kept.parameters;
 	struct worker_step *s = &w->step;
 
@@ -165,6 +163,7 @@ void tw_step_start(struct worker *w, struct tw_context *ctx, struct held *lease)
 						  .count = count,
 						  .piece = s->piece,
 						  .pieces = local ? 1 : w->exchange.holders,
+						  .given = tw_samples_worker_take(w, at, count),
 						  .about = tw_worker_about(w, ctx) },
 					  .gradient = tw_block_floats(s->gradient),
 					  .epoch_position = lease->next,

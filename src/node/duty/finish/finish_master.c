@@ -2,6 +2,7 @@
 /* finish_master.c - the end of a run: the last vectors, and the totals.  The numbers in brackets
  * are those of README.md. */
 #include "node/duty/finish/finish.h"
+#include "node/duty/samples/samples.h"
 #include "node/figures.h"
 #include "node/master/master.h"
 
@@ -247,6 +248,7 @@ void tw_finish_master_end(struct master *m, struct tw_context *ctx, enum tw_stat
 	uint64_t steps, samples;
 
 	tw_eval_master_totals(m, &t);
+	tw_samples_master_count(m, &t);
 	tw_speed_range(m, &t.least_period, &t.most_period);
 	tw_master_applied(m, &steps, &samples);
 	if (counted(m) || samples > t.samples) {
