@@ -145,6 +145,7 @@ if(TW_TESTS)
 			tw_script(cluster_large_model_full full /usr/bin/python3
 				${here}/cluster/large_model.py --full)
 			tw_script(cluster_residuals "" /usr/bin/python3 ${here}/cluster/residuals.py)
+			tw_script(cluster_on_demand "" /usr/bin/python3 ${here}/cluster/on_demand.py)
 			tw_script(cluster_residuals_full full /usr/bin/python3
 				${here}/cluster/residuals.py --full)
 			tw_script(cluster_faults_full full /usr/bin/python3

@@ -245,8 +245,8 @@ struct tw_totals {
 	uint64_t lost_copies; /* own parameters (merge: elastic, mix) that died with a worker */
 	uint64_t unreachable, vacant; /* data.placement own: places of no sample that is here */
 	uint64_t sent_samples, sent_bytes; /* data.placement on-demand: by this master */
-	double updates, epochs;       /* epochs: dealt */
-	double applied;               /* samples, mean over the shards; NAN: not known */
+	double updates, epochs;            /* epochs: dealt */
+	double applied;                    /* samples, mean over the shards; NAN: not known */
 	struct tw_goal goal;
 	struct tw_kept kept;  /* whose parameters are the result; pin 0: those at the end are */
 	bool out_of_patience; /* it ended because no evaluation was better for long */

@@ -125,6 +125,34 @@ static void rate_of(const struct tw_cost_case *c, struct tw_cost_rate *out)
 	mix(out, &first, fmin(single, 1));
 }
 
+/* Samples come while their worker computes.  All of them go through the card of the master, which
+ * sends nothing else to speak of, and those of a worker through its card, as its parameters do. */
+static void add_samples(const struct tw_cost_case *c, const struct tw_engine *e,
+			const struct tw_cost_rate *rate, struct tw_cost *out)
+{
+	const struct tw_plan *p = c->plan;
+	const uint32_t batch = (uint32_t)(c->batch < 1 ? 1 : c->batch);
+	const double own = (double)e->class->given_bytes(e, batch) / batch * c->batch;
+	const double bytes = own + tw_cost_head(TW_SAMPLES);
+	const double card =
+		(rate->fetches * c->links.down_bytes + rate->peers + bytes) * c->links.per_byte;
+	const double least = fmax(c->workers * bytes * c->links.per_byte, card);
+	const double before = out->step;
+
+	out->step_samples = bytes;
+	out->run_samples = own / c->batch * (double)p->dealing.positions;
+	out->copies = own / c->batch * (double)p->problem.samples * c->workers;
+	if (least > out->step) {
+		out->parts.link += least - out->step;
+		out->step = least;
+		out->samples_per_second = c->workers * c->batch / least;
+		out->limit = limit_of(&out->parts);
+	}
+	out->slower = out->step / before;
+	out->ratio += bytes * c->links.per_byte / rate->parts.computing;
+	out->busiest_bytes = fmax(out->busiest_bytes, c->workers * bytes);
+}
+
 void tw_cost_predict(const struct tw_plan *p, const struct tw_sim_options *sim,
 		     const struct tw_engine *engine, double up_per_value, struct tw_cost *out)
 {
@@ -157,6 +185,8 @@ void tw_cost_predict(const struct tw_plan *p, const struct tw_sim_options *sim,
 	through = rate.pushes * c.links.up_bytes + rate.fetches * c.links.down_bytes + rate.peers;
 	out->ratio = through * c.links.per_byte / rate.parts.computing;
 	out->busiest_bytes = through * fmax(1, c.workers * c.links.share);
+	if (tw_plan_sends_samples(p))
+		add_samples(&c, engine, &rate, out);
 	out->worker_memory = tw_cost_worker_memory(p, &c.links, engine);
 	if (tw_plan_has_peers(p))
 		out->worker_memory += tw_cost_replica_memory(p, &c.links);

@@ -43,7 +43,11 @@ struct tw_cost {
 	double server_memory; /* bytes of the server that holds the most shards; 0: there is none */
 	double worker_memory; /* ... of a worker, without its data set */
 	double staleness;     /* mean, in updates */
-	const char *unknown;  /* not NULL: why there is no prediction; the rest is then void */
+	/* data.placement: on-demand (0: every worker has the samples): bytes that come to a worker
+	 * with a step, all that leave the master, and all that would have if each worker had got
+	 * the set once; and how many times longer a step takes than if samples were here. */
+	double step_samples, run_samples, copies, slower;
+	const char *unknown; /* not NULL: why there is no prediction; the rest is then void */
 	char unknown_room[160];
 };
 

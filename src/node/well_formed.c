@@ -238,8 +238,8 @@ static bool batch(const struct tw_plan *p, const struct tw_msg *m)
 {
 	const struct tw_body_fetch *b = &m->b.fetch;
 
-	return tw_plan_sends_samples(p) && b->count && !b->pad && b->count <= tw_plan_step_most(p) &&
-	       b->count <= p->problem.samples &&
+	return tw_plan_sends_samples(p) && b->count && !b->pad &&
+	       b->count <= tw_plan_step_most(p) && b->count <= p->problem.samples &&
 	       b->from % p->problem.samples <= p->problem.samples - b->count;
 }
 

@@ -205,6 +205,11 @@ static json_t *row_of(const struct again *a, const struct tw_job *job, double up
 				      "slowest_worker", c.parts.slowest, "network_card",
 				      c.parts.link, "latency", c.parts.latency, "applying",
 				      c.parts.applying));
+	if (c.step_samples > 0)
+		json_object_set_new(o, "on_demand",
+				    json_pack("{s:f, s:f, s:f, s:f}", "bytes_per_step",
+					      c.step_samples, "bytes", c.run_samples,
+					      "bytes_of_copies", c.copies, "slower", c.slower));
 	json_object_set_new(
 		o, "fits",
 		json_boolean(a->r->memory == 0 ||

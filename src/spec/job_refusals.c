@@ -15,6 +15,9 @@ const struct tw_refusal_row tw_refusals_model[] = {
 	{ "owns divides", "data.deal", "data.placement",
 	  "with placement: own every caller has its own samples, and others cannot have them; "
 	  "leave this out, or use placement: everywhere" },
+	{ "owns optimises", "data.placement", "optimiser",
+	  "with an optimiser any worker may compute any portion, and own samples stay with their "
+	  "caller; use placement: everywhere" },
 	{ "on-demand outside-model", "data.placement", NULL,
 	  "this model is computed by callers of a session, who have their samples; use placement: "
 	  "everywhere or own" },

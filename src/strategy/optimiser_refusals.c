@@ -14,7 +14,6 @@ const struct tw_refusal_row tw_idle_optimiser[] = {
 	  IDLE("workers compute portions; use optimiser.portion") },
 	{ "optimises", "data.deal", NULL, IDLE("any worker may compute any portion") },
 	{ "optimises", "data.shuffle.", NULL, IDLE("it takes all samples of a portion at once") },
-	{ "optimises owns", "data.placement", NULL, IDLE("any worker may compute any portion") },
 	{ "optimises", "train.steps", NULL,
 	  IDLE("an optimiser counts evaluations; use optimiser.evaluations") },
 	{ "optimises", "train.updates", NULL,

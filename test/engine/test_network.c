@@ -76,6 +76,7 @@ static void put_weights(struct tw_data *d)
 	for (uint64_t i = 0; i < d->train.count; i++)
 		weight[i] = weight_of(i);
 	d->weight = weight;
+	d->weighs = true;
 }
 
 static enum tw_status open_net(struct tw_heap *heap, const struct net *net, struct tw_engine **out)

@@ -17,6 +17,10 @@
 #define SMALL_MODEL                                                                                \
 	"data: {source: none, samples: 1280, batch: 2}\nmodel: {quadratic: {dimension: 2000}}\n"
 
+#define SENT_MODEL                                                                                 \
+	"data: {source: digits, count: 800, tests: 10, batch: 20, placement: on-demand}\n"         \
+	"model: {layers: [linear 10]}\n"
+
 static const char middling[] =
 	"{compute: {law: log-normal, median: 10ms, sigma: 0.2}, latency: 200us, bandwidth: "
 	"60Mbit/s}";
@@ -55,6 +59,52 @@ static void all_kinds_of_exchange_take_as_long_as_predicted(void **state)
 				cost_compare(&(struct cost_job){ SMALL_MODEL, strategies[k],
 								 sims[s], "", n, 80 },
 					     0.15);
+}
+
+/* Samples that are sent: where links carry them while workers compute, and where they do not. */
+static void samples_take_as_long_as_predicted(void **state)
+{
+	static const char *const strategies[] = { "ssgd", "asgd", "{name: averaging, push: 3}" };
+	static const char *const bandwidths[] = { "1Gbit/s", "50Mbit/s", "10Mbit/s" };
+	char sim[120];
+
+	for (size_t s = 0; s < sizeof bandwidths / sizeof bandwidths[0]; s++)
+		for (size_t k = 0; k < sizeof strategies / sizeof strategies[0]; k++) {
+			snprintf(sim, sizeof sim,
+				 "{compute: {law: constant, mean: 10ms}, latency: 100us, "
+				 "bandwidth: %s}",
+				 bandwidths[s]);
+			cost_compare(
+				&(struct cost_job){ SENT_MODEL, strategies[k], sim, "", 4, 60 },
+				0.15);
+		}
+}
+
+/* What the link cannot carry is named, and so is what would be fewer bytes. */
+static void samples_that_cost_more_than_they_save(void **state)
+{
+	struct cost_job j = {
+		SENT_MODEL, "ssgd", "{compute: {law: constant, mean: 10ms}, bandwidth: 1Gbit/s}",
+		"",         4,      60
+	};
+	const double sample = 784 + 4;
+	struct tw_cost c;
+
+	cost_predict(&j, &c);
+	assert_true(c.slower == 1);
+	assert_true(c.step_samples >= 20 * sample && c.step_samples < 20 * sample + 200);
+	assert_true(c.copies == 4 * 800 * sample);
+	assert_true(c.run_samples == 1e6 * 20 * sample); /* of steps; by far more than copies */
+	j.sim = "{compute: {law: constant, mean: 10ms}, bandwidth: 10Mbit/s}";
+	j.model = "data: {source: none, samples: 8000, batch: 1000, placement: on-demand}\n"
+		  "model: {quadratic: {dimension: 10}}\n";
+	cost_predict(&j, &c);
+	/* four batches of numbers of 8 bytes through one card: 4 * 8000 * 8 / 1e7 s */
+	assert_true(c.slower > 2 && c.step > 0.0256 && c.limit == TW_LIMIT_LINK);
+	j.model = "data: {source: digits, count: 800, tests: 10, batch: 20}\n"
+		  "model: {layers: [linear 10]}\n";
+	cost_predict(&j, &c);
+	assert_true(c.step_samples == 0 && c.run_samples == 0 && c.copies == 0);
 }
 
 /* test_full_cost.c has more workers. */
@@ -419,6 +469,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(presets_take_as_long_as_predicted),
 		cmocka_unit_test(all_kinds_of_exchange_take_as_long_as_predicted),
+		cmocka_unit_test(samples_take_as_long_as_predicted),
+		cmocka_unit_test(samples_that_cost_more_than_they_save),
 		cmocka_unit_test(rounds_without_a_server_take_as_long_as_predicted),
 		cmocka_unit_test(a_measured_density_predicts_a_mesh),
 		cmocka_unit_test(a_sum_among_peers_takes_what_its_reduction_says),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_on_demand.c - data.placement: on-demand: samples that are sent to workers are those that they
- * would have read, in the same order, with and without faults; and they come in time. */
+/* test_on_demand.c - data.placement: on-demand: samples that are sent to workers are those that
+ * they would have read, in the same order, with and without faults; and they come in time. */
 #include "faultrun.h"
 #include "job/serial.h"
 

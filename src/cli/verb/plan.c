@@ -168,6 +168,33 @@ static void print_density(const json_t *row)
 			       : "measured over the first steps; --density gives another share");
 }
 
+/* What it costs that samples are sent, and when it would be cheaper to give each worker the set. */
+static void print_on_demand(const json_t *row)
+{
+	const json_t *o = json_object_get(row, "on_demand");
+	char step[24], all[24], copies[24];
+
+	if (!o || !is_own(row))
+		return;
+	printf("placement: on-demand: a step brings %s to a worker, and the run %s to all of "
+	       "them; ",
+	       tw_query_bytes(tw_number_at(o, "bytes_per_step"), step),
+	       tw_query_bytes(tw_number_at(o, "bytes"), all));
+	if (tw_number_at(o, "slower") > 1.01)
+		printf("\n  the links do not carry that in time: steps take %.3g times as long as "
+		       "with "
+		       "everywhere\n",
+		       tw_number_at(o, "slower"));
+	else
+		printf("\n  the links carry that while workers compute\n");
+	printf("  the set once for each worker (placement: everywhere) would be %s%s\n",
+	       tw_query_bytes(tw_number_at(o, "bytes_of_copies"), copies),
+	       tw_number_at(o, "bytes_of_copies") < tw_number_at(o, "bytes")
+		       ? ", which is less: on-demand\n  costs more than it saves, unless workers "
+			 "have no room for the set"
+		       : "");
+}
+
 /* At most 100 columns; long reasons are broken between words. */
 static void print_reason(const json_t *row)
 {
@@ -198,6 +225,7 @@ static void print_workers(const json_t *rows, uint32_t workers)
 	json_array_foreach(rows, k, row) if (workers_of(row) == workers &&
 					     !json_object_get(row, "fits")) print_reason(row);
 	json_array_foreach(rows, k, row) if (workers_of(row) == workers) print_density(row);
+	json_array_foreach(rows, k, row) if (workers_of(row) == workers) print_on_demand(row);
 	printf("* this job; step: until every worker has done a batch; busiest: bytes through the\n"
 	       "busiest node in a step; server, worker: memory of a node, without data; stale: "
 	       "mean\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* samples.h - samples that come with the leases (data.placement: on-demand): README.md says what, and
- * in which order messages go.  The only header of this folder that others include. */
+/* samples.h - samples that come with the leases (data.placement: on-demand): README.md says what,
+ * and in which order messages go.  The only header of this folder that others include. */
 #ifndef TW_NODE_DUTY_SAMPLES_SAMPLES_H
 #define TW_NODE_DUTY_SAMPLES_SAMPLES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* samples_master.c - the master gives samples to whoever asks for them.  The numbers in brackets are
- * those of README.md. */
+/* samples_master.c - the master gives samples to whoever asks for them.  The numbers in brackets
+ * are those of README.md. */
 #include "node/duty/samples/samples.h"
 #include "node/master/master.h"
 

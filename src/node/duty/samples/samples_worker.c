@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* samples_worker.c - a worker asks for the samples of its next steps, while it computes.  The numbers
- * in brackets are those of README.md. */
+/* samples_worker.c - a worker asks for the samples of its next steps, while it computes.  The
+ * numbers in brackets are those of README.md. */
 #include "node/duty/samples/samples.h"
 #include "node/worker/worker.h"
 
