@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compute.c - a training step of seven networks, compared with PyTorch, one thread each, in turns.
+/* compute.c - a training step of nine networks, compared with PyTorch, one thread each, in turns.
  * */
 #include "bench/baseline/torch_notes.h"
 #include "bench/baseline/peak_flops.h"
@@ -10,6 +10,10 @@
 #define ROUNDS     15
 #define BLOCK      0.08 /* seconds of one side in one round */
 #define PEAK_SHARE 0.70 /* of the machine's peak, that the first net's step should reach */
+
+/* A recurrent layer of 256 over 64 positions of 64 features. */
+static const char *const lstm[] = { "embedding 256 64", "lstm 256", "linear 256", NULL };
+static const char *const gru[] = { "embedding 256 64", "gru 256", "linear 256", NULL };
 
 static const struct {
 	struct tw_net_step_facts net;
@@ -22,6 +26,8 @@ static const struct {
 	{ { "resnet20", "resnet20", NULL, { 3, { 3, 32, 32 } }, 64 }, 1.3 },
 	{ { "gpt", "gpt", NULL, { 1, { 64 } }, 12, true }, 1.2 },
 	{ { "char-lstm", "char-lstm", NULL, { 1, { 64 } }, 32, true }, 1.4 },
+	{ { "lstm", "lstm", NULL, { 1, { 64 } }, 32, true, lstm }, 1.4 },
+	{ { "gru", "gru", NULL, { 1, { 64 } }, 32, true, gru }, 1.4 },
 };
 
 /* What was measured of one net: seconds per step, operations per second. */
@@ -228,6 +234,6 @@ static enum tw_status compute(const struct tw_bench_how *how, json_t *cases, str
 
 const struct tw_bench tw_bench_compute = {
 	.name = "compute",
-	.help = "a training step of seven networks, compared with PyTorch",
+	.help = "a training step of nine networks, compared with PyTorch",
 	.run = compute,
 };

@@ -5,6 +5,7 @@
 
 #include "bench/harness/timed_engine.h"
 #include "metrics/progress.h"
+#include "model/layer_list.h"
 #include "model/model.h"
 #include "vec/vec.h"
 
@@ -14,21 +15,11 @@
 #define BYTES   256
 #define RATE    0.001f
 
-static enum tw_status build(struct tw_net_step *n, struct tw_error *why)
+static enum tw_status of_the_zoo(struct tw_net_step *n, const struct tw_model_site *site,
+				 struct tw_layer **layer, size_t *layers, struct tw_error *why)
 {
 	const struct tw_net_step_facts *f = n->facts;
 	const struct tw_zoo *zoo = tw_zoo_find(f->zoo);
-	const struct tw_model_site site = {
-		.heap = &tw_heap_system,
-		.in = f->in,
-		.classes = f->tokens ? BYTES : CLASSES,
-		.tokens = f->tokens,
-		.init = TW_INIT_HE,
-		.loss = "cross-entropy",
-		.loss_place = "",
-	};
-	struct tw_layer *layer = NULL;
-	size_t layers = 0;
 	enum tw_status status;
 	void *options;
 
@@ -41,8 +32,36 @@ static enum tw_status build(struct tw_net_step *n, struct tw_error *why)
 	if (status == TW_OK && f->hidden)
 		status = tw_option_set(tw_option_find(zoo->options, "hidden"), options, f->hidden,
 				       &n->arena, why);
-	if (status == TW_OK)
-		status = zoo->layers(options, &site, &n->arena, &layer, &layers, why);
+	return status == TW_OK ? zoo->layers(options, site, &n->arena, layer, layers, why) : status;
+}
+
+static enum tw_status of_texts(struct tw_net_step *n, struct tw_layer **layer, size_t *layers,
+			       struct tw_error *why)
+{
+	struct tw_layer_list list = { .keep = &n->arena };
+
+	for (size_t k = 0; n->facts->layers[k]; k++)
+		tw_layer_list_layer(&list, "%s", n->facts->layers[k]);
+	return tw_layer_list_done(&list, layer, layers, why);
+}
+
+static enum tw_status build(struct tw_net_step *n, struct tw_error *why)
+{
+	const struct tw_net_step_facts *f = n->facts;
+	const struct tw_model_site site = {
+		.heap = &tw_heap_system,
+		.in = f->in,
+		.classes = f->tokens ? BYTES : CLASSES,
+		.tokens = f->tokens,
+		.init = TW_INIT_HE,
+		.loss = "cross-entropy",
+		.loss_place = "",
+	};
+	struct tw_layer *layer = NULL;
+	size_t layers = 0;
+	enum tw_status status = f->layers ? of_texts(n, &layer, &layers, why)
+					  : of_the_zoo(n, &site, &layer, &layers, why);
+
 	if (status == TW_OK)
 		status = tw_model_build(&site, layer, layers, &n->graph, why);
 	if (status == TW_OK)

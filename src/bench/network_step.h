@@ -15,6 +15,7 @@ struct tw_net_step_facts {
 	struct tw_shape in;
 	uint32_t batch;
 	bool tokens; /* it reads bytes, and predicts the next ones */
+	const char *const *layers; /* text of its layers instead of the zoo's, NULL at the end */
 };
 
 struct tw_net_step {

@@ -33,6 +33,8 @@
 	"*make*resnet20*) echo '{\"parameters\": 272474}';;\n"                                     \
 	"*make*gpt*) echo '{\"parameters\": 867328}';;\n"                                          \
 	"*make*char-lstm*) echo '{\"parameters\": 197888}';;\n"                                    \
+	"*make*\\\"lstm\\\"*) echo '{\"parameters\": 411904}';;\n"                                 \
+	"*make*\\\"gru\\\"*) echo '{\"parameters\": 329472}';;\n"                                  \
 	"*make*sum*) echo '{\"parameters\": 3000}';;\n"                                            \
 	"*run*) echo '{\"seconds\": 100.0, \"loss\": 1.0}';;\nesac; done\n"
 
@@ -87,9 +89,9 @@ static void stands_alone(const json_t *c)
 	assert_true(json_is_null(json_object_get(c, "ratio")));
 }
 
-static const char *const nets[] = { "compute-mlp",      "compute-mlp-small", "compute-mlp-large",
-				    "compute-lenet",    "compute-resnet20",  "compute-gpt",
-				    "compute-char-lstm" };
+static const char *const nets[] = { "compute-mlp",       "compute-mlp-small", "compute-mlp-large",
+				    "compute-lenet",     "compute-resnet20",  "compute-gpt",
+				    "compute-char-lstm", "compute-lstm",      "compute-gru" };
 #define NETS (sizeof nets / sizeof nets[0])
 
 static void compute_without_pytorch(void **state)

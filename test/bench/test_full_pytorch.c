@@ -20,7 +20,8 @@ static void compute(void **state)
 	static const char *const nets[] = { "compute-mlp",       "compute-mlp-small",
 					    "compute-mlp-large", "compute-lenet",
 					    "compute-resnet20",  "compute-gpt",
-					    "compute-char-lstm" };
+					    "compute-char-lstm", "compute-lstm",
+					    "compute-gru" };
 	json_t *r = bench_result(&tw_bench_compute, few);
 
 	const json_t *torch = json_object_get(r, "torch");

@@ -155,15 +155,18 @@ class Gpt(nn.Module):
         return self.out(x).flatten(0, 1)
 
 
-class CharLstm(nn.Module):
-    def __init__(self, width=128):
+class Recurrent(nn.Module):
+    def __init__(self, kind, features, width):
         super().__init__()
-        self.embedding = nn.Embedding(256, width)
-        self.lstm = nn.LSTM(width, width, batch_first=True)
+        self.embedding = nn.Embedding(256, features)
+        self.layer = kind(features, width, batch_first=True)
         self.out = nn.Linear(width, 256)
 
     def forward(self, x):
-        return self.out(self.lstm(self.embedding(x))[0]).flatten(0, 1)
+        return self.out(self.layer(self.embedding(x))[0]).flatten(0, 1)
+
+
+RECURRENT = {"char-lstm": (nn.LSTM, 128, 128), "lstm": (nn.LSTM, 64, 256), "gru": (nn.GRU, 64, 256)}
 
 
 class Net:
@@ -171,15 +174,17 @@ class Net:
         batch, shape = ask["batch"], ask["shape"]
         if ask["zoo"] == "mlp":
             model = mlp(shape[0], ask["hidden"])
-        elif ask["zoo"] in ("gpt", "char-lstm"):
-            model = Gpt(shape[0]) if ask["zoo"] == "gpt" else CharLstm()
+        elif ask["zoo"] == "gpt":
+            model = Gpt(shape[0])
+        elif ask["zoo"] in RECURRENT:
+            model = Recurrent(*RECURRENT[ask["zoo"]])
         else:
             model = {"lenet": lenet, "resnet20": resnet20}[ask["zoo"]]()
         self.parameters = sum(p.numel() for p in model.parameters())
         self.model = wrap(model)
         self.x = torch.randn(batch, *shape)
         self.y = torch.randint(0, 10, (batch,))
-        if isinstance(model, (Gpt, CharLstm)):
+        if isinstance(model, (Gpt, Recurrent)):
             self.x = torch.randint(0, 256, (batch, *shape))
             self.y = torch.randint(0, 256, (batch * shape[0],))
         self.criterion = nn.CrossEntropyLoss()

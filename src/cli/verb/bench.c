@@ -227,7 +227,7 @@ static const struct tw_example examples[] = {
 	{ "thalweg bench codec --isa avx2", "encode and decode as on a machine without AVX-512" },
 	{ "thalweg bench growth", "how time and memory grow with workers and with parameters" },
 	{ "thalweg bench session", "what a step of a caller's own loop costs" },
-	{ "thalweg bench compute", "a training step of seven networks, compared with PyTorch" },
+	{ "thalweg bench compute", "a training step of nine networks, compared with PyTorch" },
 	{ "thalweg bench compute --repeat 3 --save before.jsonl",
 	  "keep three runs of a build, to compare another one with" },
 	{ "thalweg bench compute --repeat 3 --against before.jsonl",
@@ -241,7 +241,7 @@ const struct tw_verb tw_verb_bench = {
 	.help = "measure this machine: compute, scale, exchange, allreduce, connections, "
 		"optimiser, pipeline, session, sim, growth or codec; all of them if none is named",
 	.about = "Measures each case against a floor in the same run, and prints medians of\n"
-		 "interleaved rounds.  compute: a training step of seven networks against\n"
+		 "interleaved rounds.  compute: a training step of nine networks against\n"
 		 "PyTorch's, one thread each, and against one core's peak.  scale: workers in\n"
 		 "threads against one that exchanges nothing, and against PyTorch's DDP.\n"
 		 "exchange: push, apply and pull of 14.6 million parameters in threads, against\n"
