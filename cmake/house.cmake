@@ -197,6 +197,7 @@ if(TW_TESTS)
 			tw_script(torch_networks full /usr/bin/python3 ${here}/torch/networks.py)
 			tw_script(torch_groups "" /usr/bin/python3 ${here}/torch/groups.py)
 			tw_script(torch_tables full /usr/bin/python3 ${here}/torch/tables.py)
+			tw_script(torch_moby_dick full /usr/bin/python3 ${here}/torch/moby_dick.py)
 			tw_script(torch_standalone full /usr/bin/python3 ${here}/torch/standalone.py)
 			tw_script(torch_attention "" /usr/bin/python3 ${here}/torch/standalone.py
 				attention)

@@ -14,7 +14,7 @@ struct tw_net_step_facts {
 	const char *hidden; /* the zoo's option of that name, a JSON list too; NULL: has none */
 	struct tw_shape in;
 	uint32_t batch;
-	bool tokens; /* it reads bytes, and predicts the next ones */
+	bool tokens;               /* it reads bytes, and predicts the next ones */
 	const char *const *layers; /* text of its layers instead of the zoo's, NULL at the end */
 };
 
