@@ -174,14 +174,6 @@ const struct tw_option tw_loss_rows[] = {
 
 #define T struct tw_job_train
 const struct tw_option tw_train_rows[] = {
-	TW_OPTION_CHOICE(T, mode, "mode", "epochs", train_modes,
-			 "samples pass as often as train.epochs says, in an order that is drawn "
-			 "(epochs); or once, in their order, and each is predicted and scored "
-			 "before it is learnt from (online)"),
-	TW_OPTION(T, window, TW_U64, "1000", "samples", 1, 1e6,
-		  "online: the windowed loss is that of the last so many samples, and is reported "
-		  "each time that so many more are scored",
-		  .example = "500"),
 	TW_OPTION(T, epochs, TW_F64, "1", "epochs", 0, 1e9,
 		  "passes over the data; 0: no limit (the default if another limit is given, and "
 		  "with an optimiser)",
@@ -236,6 +228,14 @@ const struct tw_option tw_train_rows[] = {
 		  "measure the gap: how far the parameters have moved between those that a worker "
 		  "was sent and those that its contribution is applied to. A server then keeps "
 		  "what it sent to each worker, and reads both once more for each contribution"),
+	TW_OPTION_CHOICE(T, mode, "mode", "epochs", train_modes,
+			 "samples pass as often as train.epochs says, in an order that is drawn "
+			 "(epochs); or once, in their order, and each is predicted and scored "
+			 "before it is learnt from (online)"),
+	TW_OPTION(T, window, TW_U64, "1000", "samples", 1, 1e6,
+		  "online: the windowed loss is that of the last so many samples, and is reported "
+		  "each time that so many more are scored",
+		  .example = "500"),
 	TW_OPTION_END
 };
 
