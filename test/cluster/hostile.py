@@ -47,19 +47,27 @@ strategy: {gate: bsp}
 SAMPLES = 48000
 
 MASTER, SERVER, SHARD, WORKER = range(4)
-TYPES = ("HELLO WELCOME REFUSE VIEW BYE HOST HOSTED STATE ASK LEASE DONE IDLE PUSH ACK PULL PARAMS "
-         "UNCHANGED HAVE COMMIT PIN EVAL RESULT SNAP PART FORM REDUCE GIVE COPY SPREAD HEARD MIX VEC SCALAR "
-         "ACT GRAD CLOSED FIGURES "
-         "GREET TERMS DENY PING PEERS DATA OVER TICKETS LEAVING LEND").split()
-TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
 WIRE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/WIRE.md")
+
+
+def kinds():
+    """Names of all kinds, in the order of their numbers: test/wire_doc.sh holds the page to the compiler."""
+    rows = (re.match(r"\| (\d+) \| ([A-Z]+) \| \w+.* → ", line) for line in open(WIRE))
+    number = {int(m.group(1)): m.group(2) for m in rows if m}
+    assert sorted(number) == list(range(1, len(number) + 1)), number
+    return [number[k] for k in sorted(number)]
+
+
+TYPES = kinds()
+TYPE = {name: k + 1 for k, name in enumerate(TYPES)}
 
 
 def sizes():
     """Bytes of the body of every kind: test/wire_doc.sh holds the page to the compiler."""
     size = {m.group(1): int(m.group(2))
             for m in map(re.compile(r"### ([A-Z]+) \((\d+) bytes\)$").match, open(WIRE)) if m}
-    size.update(BYE=0, LEAVING=0, HOSTED=size["HOST"], UNCHANGED=size["PARAMS"], SPREAD=size["PUSH"])
+    size.update(BYE=0, LEAVING=0, HOSTED=size["HOST"], UNCHANGED=size["PARAMS"], SPREAD=size["PUSH"],
+                SAMPLES=size["FETCH"])
     return {name: size[name] for name in TYPES}
 
 
@@ -81,7 +89,7 @@ def offsets():
         for at, kind, field in rows:
             for inner, more in list(fields.get(kind, {}).items()):
                 fields[name][f"{field}.{inner}"] = at + more
-    return {**fields, "SPREAD": fields["PUSH"]}
+    return {**fields, "SPREAD": fields["PUSH"], "SAMPLES": fields["FETCH"]}
 
 
 AT = offsets()
