@@ -341,6 +341,27 @@ static void tars(void)
 	}
 }
 
+static void sample_lines(void)
+{
+	static const struct {
+		const char *name;
+		uint8_t choice;
+		const char *text;
+	} rows[] = {
+		{ "numbers", 16, "1,2,0\n3,4e1,2\n3,x,1\n3,4\n" },
+		{ "header", 3 + 8, "x;y\n1;-2\n\"3\";4\n" },
+		{ "object", 3 + 4 + 16, "{\"a\": [1, 2], \"y\": 0}\n{\"y\": 1, \"a\": [3, 4]}\n" },
+	};
+
+	for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+		struct seed s = { .n = 0 };
+
+		add_byte(&s, rows[k].choice);
+		add(&s, rows[k].text, strlen(rows[k].text));
+		save(&s, "sample_line", "%s", rows[k].name);
+	}
+}
+
 static void json_lines(void)
 {
 	static const struct {
@@ -809,6 +830,7 @@ int main(int argc, char **argv)
 	pictures();
 	tars();
 	json_lines();
+	sample_lines();
 	rows();
 	safetensors();
 	checkpoint();

@@ -42,7 +42,7 @@ KINDS = {
 OTHER_MEANINGS = set('''
     none mean momentum nesterov average delay gap inverse multi backup async
     linear local scale add caller csv npy idx images tar digits text tokens softmax sigmoid tanh affine
-    library summary
+    library summary stream
 '''.split())
 
 # Kinds whose names are used in examples for people ("such as 'linear 10'", "model: lenet").

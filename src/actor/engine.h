@@ -35,6 +35,7 @@
 #ifndef TW_ACTOR_ENGINE_H
 #define TW_ACTOR_ENGINE_H
 
+#include "base/arrived.h"
 #include "base/constants.h"
 #include "base/order.h"
 #include "base/option.h"
@@ -68,6 +69,9 @@ struct tw_inputs {
 	 * NULL: this engine has them.  Of the gradient of everything only. */
 	const uint8_t *given;
 };
+
+/* Samples of a stream, of which nobody knows how many come: one epoch, with room to add to. */
+#define TW_STREAM_SAMPLES ((uint64_t)1 << 62)
 
 struct tw_score {
 	double loss;    /* sum over the samples */
@@ -152,6 +156,7 @@ struct tw_engine {
 	struct tw_constants constants;
 	uint64_t samples, tests; /* training samples in an epoch; test samples (at least 1) */
 	uint64_t held;           /* samples of a second set, which follow these */
+	uint64_t keeps;          /* of a stream: samples that are here at once; 0: it is none */
 	size_t scratch_bytes;    /* memory that one computation needs besides its output */
 	double cost;             /* floating-point operations per sample, for scheduling */
 	/* Cuts in order, at least 2; 0: only everything can be computed. */
@@ -191,6 +196,10 @@ struct tw_engine_class {
 	/* The mean factor of these samples of the training set, by `effort`.  NULL: the engine
 	 * cannot say, and nobody may set `effort`. */
 	double (*effort)(const struct tw_engine *e, const struct tw_inputs *in);
+	/* Of a stream, as in data/samples.h.  NULL: its samples are all here. */
+	void (*arrived)(const struct tw_engine *e, uint64_t want, int64_t wait,
+			struct tw_arrived *out);
+	void (*forget)(const struct tw_engine *e, uint64_t below);
 	void (*close)(struct tw_engine *e);
 };
 

@@ -203,7 +203,7 @@ static enum tw_status take_origin(struct tw_card *c, const struct tw_job *job,
 	c->drawn = job->data.from->splits && !tw_job_test_set(job);
 	c->test = c->drawn ? o->test : 0;
 	c->validation = o->validation;
-	c->trained = d->train.count;
+	c->trained = d->train.count == TW_ENDLESS ? 0 : d->train.count; /* nobody knows */
 	c->tests = d->test.count;
 	c->validations = d->validation.count;
 	return c->source && c->fingerprint && c->split ? TW_OK : TW_NO_MEMORY;

@@ -101,6 +101,11 @@ enum tw_status tw_data_fits(const char *name, const struct tw_data *d,
 		return tw_fail(why, TW_BAD_INPUT,
 			       "evaluate: validation needs a validation set; set data.validation "
 			       "above 0");
+	if (o->class_weights != TW_CLASSES_AS_THEY_ARE && d->train.count == TW_ENDLESS)
+		return tw_fail(why, TW_BAD_INPUT,
+			       "class_weights: nobody knows how many samples of each class %s "
+			       "will have; leave it out",
+			       name);
 	if (o->class_weights == TW_CLASSES_BALANCED && !d->classes)
 		return tw_fail(why, TW_BAD_INPUT,
 			       "class_weights: %s predicts values, which have no classes; leave it "

@@ -15,13 +15,13 @@
  *
  * An unbounded source is a supply that lends, and a set whose count is TW_ENDLESS.  Position p is
  * sample p of the stream, counted from 0.  Samples are kept from their arrival until the supply is
- * told that nobody will ask for them again (that is between the source and who tells it; nothing
- * here calls it).  A position that has not arrived yet, or was let go, is TW_ABSENT: fill never
- * waits, so a lease may only name positions that have arrived.  Such a set is not split, not walked
- * and has no fingerprint; its order is that of the positions. */
+ * told that nobody will ask for them again (forget).  A position that has not arrived yet, or was
+ * let go, is TW_ABSENT: fill never waits, so a lease may only name positions that have arrived.
+ * Such a set is not split and not walked; its order is that of the positions. */
 #ifndef TW_DATA_SAMPLES_H
 #define TW_DATA_SAMPLES_H
 
+#include "base/arrived.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -51,6 +51,12 @@ struct tw_supply {
 	/* These will be wanted soon, in this order.  NULL: it would not help. */
 	void (*soon)(struct tw_supply *s, const uint64_t *position, uint32_t n);
 	void (*close)(struct tw_supply *s); /* by tw_data_close */
+	/* Of an unbounded source: the most samples that it has at once; 0: it is none.  How far it
+	 * has come, after `wait` ns at most, or when there are `want` or no more; and nothing below
+	 * this position is asked for any more. */
+	uint64_t keeps;
+	void (*arrived)(struct tw_supply *s, uint64_t want, int64_t wait, struct tw_arrived *out);
+	void (*forget)(struct tw_supply *s, uint64_t below);
 };
 
 /* A set has labels (data->classes > 0) or targets (data->targets > 0), never both. */

@@ -138,7 +138,8 @@ struct tw_source {
 	 * names no model trains it.  `thalweg init` tries the others, and takes the first of those
 	 * that are equally good.  NULL: a model must be named. */
 	const struct tw_source_model *models;
-	bool drawn; /* it draws its samples itself, and needs no files */
+	bool endless; /* its training set is unbounded (samples.h) */
+	bool drawn;   /* it draws its samples itself, and needs no files */
 	/* Options of a small set, "count=40", NULL at the end: what the contract suite tries.
 	 * Every source that draws has them; the suite makes files for the others. */
 	const char *const *sample;

@@ -175,6 +175,21 @@ static double network_effort(const struct tw_engine *e, const struct tw_inputs *
 	return tw_effort_mean(e, n->facts.data, in);
 }
 
+static void network_arrived(const struct tw_engine *e, uint64_t want, int64_t wait,
+			    struct tw_arrived *out)
+{
+	struct tw_supply *s = ((const struct network *)e)->facts.data->train.supply;
+
+	s->arrived(s, want, wait, out);
+}
+
+static void network_forget(const struct tw_engine *e, uint64_t below)
+{
+	struct tw_supply *s = ((const struct network *)e)->facts.data->train.supply;
+
+	s->forget(s, below);
+}
+
 static const struct tw_engine_class network_class = {
 	.name = "network",
 	.init = network_init,
@@ -185,6 +200,8 @@ static const struct tw_engine_class network_class = {
 	.given_bytes = tw_network_given_bytes,
 	.give = tw_network_give,
 	.effort = network_effort,
+	.arrived = network_arrived,
+	.forget = network_forget,
 	.close = network_close,
 };
 
@@ -311,6 +328,7 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 	const struct tw_data *d = n->facts.data;
 	const uint32_t batch = n->facts.batch;
 	struct bench unused;
+	uint64_t all;
 	enum tw_status st = choose_test(n, why);
 
 	if (st != TW_OK)
@@ -323,14 +341,16 @@ static enum tw_status fill_in(struct network *n, struct tw_error *why)
 	st = find_share(n, why);
 	if (st != TW_OK)
 		return st;
+	all = d->train.count == TW_ENDLESS ? TW_STREAM_SAMPLES : d->train.count;
 	n->e = (struct tw_engine){
 		.class = &network_class,
 		.trainable = g->trainable,
 		.buffers = g->buffers,
-		.samples = d->train.count,
+		.samples = all,
+		.keeps = d->train.supply ? d->train.supply->keeps : 0,
 		.tests = n->test->count,
 		.held = n->held ? n->held->count : 0,
-		.order = tw_order_make(n->facts.seed, d->train.count),
+		.order = tw_order_make(n->facts.seed, all),
 	};
 	st = find_tensors(n);
 	if (st != TW_OK)

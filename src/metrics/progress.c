@@ -139,11 +139,17 @@ static json_t *single(double x)
 	return json_real(strtod(text, NULL));
 }
 
+/* A stream has none. */
+static double epochs_of(const struct tw_watch *w, double samples)
+{
+	return w->plan->online.keeps ? (double)NAN : samples / (double)w->plan->problem.samples;
+}
+
 /* What evaluations and progress have in common: the curves. */
 static json_t *curve(const struct tw_watch *w, const struct tw_point *l)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "epochs",
-			 tw_json_number(l->samples / (double)w->plan->problem.samples), "samples",
+			 tw_json_number(epochs_of(w, l->samples)), "samples",
 			 tw_json_number(l->samples), "steps", tw_json_number(l->steps), "updates",
 			 tw_json_number(l->updates), "train_loss", tw_json_number(l->train_loss),
 			 "staleness", tw_json_number(l->staleness), "rate", single(l->rate));
@@ -278,7 +284,11 @@ static void evaluation(struct tw_watch *w, const struct tw_note *n)
 	w->now.accuracy = accuracy;
 	if (!isfinite(loss))
 		w->diverged = true; /* no step leads back from there */
-	if (w->network && n->at >= w->from && accuracy >= 0.0)
+	if (w->plan->online.keeps)
+		tw_log_line(w->log, TW_INFO, "run",
+			    "after %.0f samples: loss %.4g on the first of the stream", p->samples,
+			    tw_unsigned_nan(loss));
+	else if (w->network && n->at >= w->from && accuracy >= 0.0)
 		tw_log_line(w->log, TW_INFO, "run", "epoch %.4g: loss %.4g, accuracy %.4f", epochs,
 			    tw_unsigned_nan(loss), accuracy);
 	else if (w->network && n->at >= w->from)

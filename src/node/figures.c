@@ -31,7 +31,8 @@
 		return (void)p, (void)t, __VA_ARGS__;                                              \
 	}
 
-FUNCTION(double, epochs_applied, t->applied / (double)p->problem.samples)
+FUNCTION(double, epochs_applied,
+	 p->online.keeps ? (double)NAN : t->applied / (double)p->problem.samples)
 FUNCTION(bool, was_steady, !isnan(t->steady.samples) && t->steady.lasted > 0)
 FUNCTION(double, steady_rate, t->steady.samples / ((double)t->steady.lasted / (double)TW_SECOND))
 FUNCTION(bool, has_periods, t->most_period)

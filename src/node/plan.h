@@ -72,6 +72,7 @@ struct tw_ends {
 struct tw_online_plan {
 	bool is;
 	uint64_t window; /* samples of the windowed loss */
+	uint64_t keeps;  /* of a stream: samples that are here at once; 0: all are here */
 };
 
 /* Which parameters are the result. */

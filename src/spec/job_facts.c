@@ -36,6 +36,9 @@ enum tw_status tw_job_find_facts(struct tw_job *job, struct tw_error *why)
 		{ "by-blocks", job->data.shuffle_block },
 		{ "owns", job->data.placement == TW_PLACEMENT_OWN }, /* callers have samples */
 		{ "online", job->train.mode == TW_TRAIN_ONLINE },
+		{ "endless", job->data.from && job->data.from->endless },
+		{ "prefetching", job->data.set.prefetch },
+		{ "evaluates", job->train.evaluate > 0 },
 		{ "many-epochs", job->train.epochs != 1 },
 		{ "on-demand", job->data.placement == TW_PLACEMENT_ON_DEMAND }, /* they are sent */
 		{ "prefetches", job->data.set.prefetch },

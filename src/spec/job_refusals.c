@@ -68,6 +68,22 @@ const struct tw_refusal_row tw_refusals_online[] = {
 	{ "online staged", "train.mode", NULL,
 	  "stages of a model are at different versions, so no prediction is that of one model; use "
 	  "mode: epochs, or leave strategy.pipeline out" },
+	{ "endless !online", "train.mode", "data.source",
+	  "nobody knows how many samples a stream has, so it has no epochs; use mode: online" },
+	{ "endless in-processes", "data.source", NULL,
+	  "a stream is read by one process, and workers in others would not have its samples; use "
+	  "thalweg train or thalweg sim" },
+	{ "endless prefetching", "data.prefetch", NULL,
+	  "guesses which samples are next, and those of a stream may not be here yet; leave this "
+	  "out" },
+	{ "endless evaluates", "train.evaluate", NULL,
+	  "counts epochs, and a stream has none; leave this out: the progressive loss is that of "
+	  "all samples" },
+	{ "endless auto-rate", "update.rate", "data.source",
+	  "rates are tried on samples before a run, and a stream shows them once; give a number" },
+	{ "online on-demand", "data.placement", "train.mode",
+	  "with mode: online samples are predicted where they are, and then learnt from; use "
+	  "placement: everywhere, or mode: epochs" },
 	{ "online keeps-best", "train.keep", "train.mode",
 	  "the parameters of an online run follow the stream, and those of the best evaluation are "
 	  "of its past; use keep: last, or mode: epochs" },

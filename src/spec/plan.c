@@ -325,8 +325,8 @@ static void copy_values(struct tw_job *job)
 	p->keeping = (struct tw_keeping){ .best = job->train.keep == TW_KEEP_BEST,
 					  .by_accuracy = job->train.measure == TW_BY_ACCURACY,
 					  .patience = job->train.patience };
-	p->online =
-		(struct tw_online_plan){ job->train.mode == TW_TRAIN_ONLINE, job->train.window };
+	p->online = (struct tw_online_plan){ .is = job->train.mode == TW_TRAIN_ONLINE,
+					     .window = job->train.window };
 	p->evaluate_every = job->train.evaluate;
 	p->instant_evaluations = job->world == TW_WORLD_SIM;
 	p->gaps = job->train.gap;
@@ -508,7 +508,7 @@ enum tw_status tw_job_complete(struct tw_job *job, struct tw_error *why)
 	if (!tw_job_given(job, "train.evaluate") &&
 	    (!isnan(t->until_loss) || !isnan(t->until_accuracy) || t->keep == TW_KEEP_BEST))
 		job->train.evaluate = 1;
-	else if (!tw_job_given(job, "train.evaluate") && job->data.from)
+	else if (!tw_job_given(job, "train.evaluate") && job->data.from && !job->data.from->endless)
 		job->train.evaluate = 1;
 	if (job->strategy.send == TW_SEND_DELTA && !tw_job_given(job, "strategy.fetch"))
 		job->strategy.fetch = job->strategy.push;
@@ -707,6 +707,24 @@ static enum tw_status check_sent(const struct tw_job *job, const struct tw_engin
 	return TW_OK;
 }
 
+/* Members that hold leases, and the pushes that are waited for, fit what a stream keeps. */
+static enum tw_status check_keeps(const struct tw_job *job, struct tw_error *why)
+{
+	const struct tw_plan *p = &job->plan;
+	const uint64_t batch = p->dealing.global_batch ? p->dealing.global_batch
+						       : p->dealing.batch * p->crew.workers;
+	const uint64_t least = 8 * batch * p->dealing.accumulate * p->traffic.push;
+
+	if (!p->online.keeps || least <= p->online.keeps)
+		return TW_OK;
+	return tw_job_refuse(job, why, "data.keep",
+			     "%llu samples are too few for %u workers with %llu samples in each "
+			     "push; use at least %llu",
+			     (unsigned long long)p->online.keeps, p->crew.workers,
+			     (unsigned long long)(least / 8 / p->crew.workers),
+			     (unsigned long long)least);
+}
+
 enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *engine,
 				  struct tw_error *why)
 {
@@ -721,6 +739,9 @@ enum tw_status tw_job_finish_plan(struct tw_job *job, const struct tw_engine *en
 	p->problem.constants = engine->constants;
 	p->problem.held = engine->held;
 	if (tw_plan_sends_samples(p) && check_sent(job, engine, why) != TW_OK)
+		return why->status;
+	p->online.keeps = engine->keeps;
+	if (check_keeps(job, why) != TW_OK)
 		return why->status;
 	if (isnan(p->schedule.rate)) /* only looked at: whoever trains has found one */
 		p->schedule.rate = tw_plan_update(p)->rule->rate.standard;

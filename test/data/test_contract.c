@@ -37,6 +37,8 @@ static const struct sample {
 	{ "moby-dick", { "length=6", "test=0.2" } },
 	{ "set-file", { "file=a.tws" } },
 	{ "set-file", { "file=a.tws", "normalise=unit", "shift=2" } },
+	{ "stream", { "file=numbers.csv", "first=3", "keep=16", "classes=3" } },
+	{ "stream", { "file=numbers.jsonl", "first=2", "keep=16", "label=y" } },
 	{ "tokens", { "file=wide.bin", "bits=32", "vocabulary=300", "length=4" } },
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])
@@ -88,6 +90,9 @@ static int setup(void **state)
 	put_text("rows.jsonl", "{\"a\": 1, \"c\": \"x\"}\n{\"a\": 2.5, \"w\": \"oak\", \"c\": "
 			       "\"y\"}\n{\"c\": \"x\", \"w\": \"fir\"}\n{\"a\": 4, \"c\": "
 			       "\"y\"}\n{\"a\": 5, \"c\": \"x\"}\n");
+	put_text("numbers.csv", "1,2,0\n2,3,1\n4,1,2\n1,1,0\n");
+	put_text("numbers.jsonl", "{\"x\": [1, 2], \"y\": 3}\n{\"x\": [2, 5], \"y\": 1}\n{\"x\": "
+				  "[0, 1], \"y\": 2}\n");
 	put_mnist();
 	put_book();
 	kit_put_pictures();
@@ -162,7 +167,7 @@ static void check_set(const struct tw_data *d, const struct tw_samples *s)
 	float x[784], target[8];
 	uint32_t label[784];
 
-	for (uint64_t i = 0; i < s->count; i++) {
+	for (uint64_t i = 0; s->count != TW_ENDLESS && i < s->count; i++) {
 		const struct tw_batch b = { .set = s, .index = &i, .count = 1 };
 
 		tw_data_fill(d, &b, NULL, 0, x, label, target);

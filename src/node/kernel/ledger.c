@@ -40,7 +40,7 @@ bool tw_deal_exhausted(const struct master *m)
 	if (tw_master_rounds(m) && m->plan->ends.updates &&
 	    m->rounds.number >= m->plan->ends.updates)
 		return true;
-	return !tw_spans_gap(&m->dealing.taken, 0, m->plan->dealing.positions, 1, &gap);
+	return !tw_spans_gap(&m->dealing.taken, 0, m->dealing.end, 1, &gap);
 }
 
 /* Some member has something to do since `since`. */

@@ -37,7 +37,8 @@ enum {
 	TIMER_MOVE,
 	TIMER_STUCK,
 	TIMER_COPY,
-	TIMER_FIGURES
+	TIMER_FIGURES,
+	TIMER_STREAM
 };
 
 /* --- members ---------------------------------------------------------------------------------- */
@@ -246,7 +247,16 @@ struct waits {
  *      the warm start is over, and so it is for the early ones.
  *  (3) open_leases is the number of all members' leases, open_samples that of their positions.
  *  (4) `frontier` is how many positions were taken at a time, at most. */
+/* Of a stream (duty/deal/deal_arrivals.c). */
+struct arrivals {
+	uint64_t upto;       /* positions below it have arrived, as far as we have looked */
+	uint64_t settled_at; /* ... when the stream was last told what is done with */
+	uint64_t broken;     /* lines, when that was last said */
+	bool settled, ended;
+};
 struct dealing {
+	struct arrivals arrivals;
+	uint64_t end; /* of positions; less than the plan's where a stream has ended */
 	struct tw_spans taken;
 	uint64_t frontier, open_leases, open_samples;
 	struct tw_slots hungry, dry, early;

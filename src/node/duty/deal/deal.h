@@ -48,6 +48,13 @@ struct passed {
 };
 struct passed tw_deal_passed(const struct master *m);
 
+/* What may be dealt lies before this position: all of the run, or what has arrived of a stream. */
+uint64_t tw_deal_end(const struct master *m);
+/* Of a stream; where all samples are here, these do nothing.  Look whether more has come
+ * (TIMER_STREAM, if not).  Is there a push for each member, or no more to come? */
+void tw_deal_look(struct master *m, struct tw_context *ctx);
+bool tw_deal_enough(const struct master *m);
+
 /* --- what members hold ------------------------------------------------------------------------ */
 
 /* Say to the shards of a gate that holds that this worker has nothing to do, or has again. */

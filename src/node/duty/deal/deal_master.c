@@ -57,6 +57,8 @@ static uint64_t lease_size(const struct master *m, uint32_t slot)
 	units = units < 1 ? 1 : units > 64 ? 64 : units;
 	if (tw_speed_units(m, slot) < units)
 		units = tw_speed_units(m, slot);
+	if (p->online.keeps) /* (1) in deal_arrivals.c */
+		units = 1;
 	return units * unit < tw_eval_master_room(m, unit)
 		       ? units * unit
 		       : tw_eval_master_room(m, unit) / unit * unit;
@@ -73,7 +75,8 @@ static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 	if (tw_deal_exhausted(m) || tw_deal_too_early(m, slot) || !tw_deal_batch(m, slot))
 		return false;
 	left = lease_size(m, slot);
-	if (!left || !tw_deal_next_range(m, slot, m->plan->dealing.positions, left, &r))
+	if (!left || !tw_deal_next_range(m, slot, tw_deal_end(m), left, &r) ||
+	    !tw_deal_whole(m, unit_of(m, slot), &r))
 		return false;
 	end_with_block(m, slot, &r);
 	do {
@@ -88,7 +91,7 @@ static bool lease_to(struct master *m, struct tw_context *ctx, uint32_t slot)
 		tw_deal_send(m, ctx, slot, e->held.next, r.from, r.to);
 		left -= r.to - r.from;
 	} while (m->plan->dealing.subsets.count && left && !tw_deal_too_early(m, slot) &&
-		 tw_deal_next_range(m, slot, m->plan->dealing.positions, left, &r));
+		 tw_deal_next_range(m, slot, tw_deal_end(m), left, &r));
 	tw_orphans_pass(m, ctx);
 	return true;
 }
@@ -134,6 +137,7 @@ static void serve(struct master *m, struct tw_context *ctx)
 	uint32_t k = 0;
 
 	tw_orphans_pass(m, ctx);
+	tw_deal_look(m, ctx);
 	for (;; k++) {
 		const bool left = !tw_deal_exhausted(m);
 
@@ -211,6 +215,7 @@ static enum tw_status open_books(void *actor)
 	struct dealing *d = &m->dealing;
 	const uint32_t slots = m->plan->crew.workers;
 
+	d->end = m->plan->dealing.positions;
 	if (tw_slots_init(&d->hungry, m->heap, slots) != TW_OK ||
 	    tw_slots_init(&d->dry, m->heap, slots) != TW_OK ||
 	    tw_slots_init(&d->early, m->heap, slots) != TW_OK || tw_orphans_open(m) != TW_OK)

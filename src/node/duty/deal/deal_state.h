@@ -34,6 +34,11 @@ struct deal_master {
 /* How many workers may work now: in a warm start not all of them. */
 uint32_t tw_deal_allowed(const struct master *m);
 
+/* --- deal_arrivals.c ------------------------------------------------------------------------ */
+
+/* Of a range that ends where the stream is now, whole pushes; false: there is none. */
+bool tw_deal_whole(const struct master *m, uint64_t unit, struct tw_span *r);
+
 /* --- deal_leases.c -------------------------------------------------------------------------- */
 
 /* DONE: a lease is done, or given back. */

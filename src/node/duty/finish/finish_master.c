@@ -6,6 +6,7 @@
 #include "node/figures.h"
 #include "node/master/master.h"
 
+#include <math.h>
 #include <stddef.h>
 
 /* The vectors of the first `digested` shards are in the digests, where the vector is large (3); the
@@ -255,7 +256,9 @@ void tw_finish_master_end(struct master *m, struct tw_context *ctx, enum tw_stat
 		t.steps = steps;
 		t.samples = samples;
 	}
-	t.epochs = (double)tw_spans_total(&m->dealing.taken) / (double)p->problem.samples;
+	t.epochs = p->online.keeps
+			   ? (double)NAN
+			   : (double)tw_spans_total(&m->dealing.taken) / (double)p->problem.samples;
 	for (uint32_t s = 0; s < p->problem.shards; s++)
 		tw_tally_add(&t.tally, &m->shard[s].tally);
 	t.updates = tw_master_updates(m, (double)t.tally.updates, (double)t.tally.contributions) /

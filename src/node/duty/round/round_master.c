@@ -18,7 +18,7 @@ static bool plan_one(struct master *m, struct tw_context *ctx, uint32_t slot)
 	const bool first = tw_round_all_planned(m->round) == 0;
 	const uint64_t samples = m->plan->problem.samples;
 	struct member *e = &m->member[slot];
-	uint64_t end = m->plan->dealing.positions, size;
+	uint64_t end = tw_deal_end(m), size;
 	struct tw_span r;
 
 	if (first && tw_spans_gap(&m->dealing.taken, 0, end, 1, &r))
@@ -53,7 +53,7 @@ static void plan_ahead(struct master *m, struct tw_context *ctx)
 {
 	const struct tw_slots *live = &m->members.live;
 	const uint64_t last = m->plan->ends.updates;
-	const uint64_t end = tw_orphans_end(m, m->plan->dealing.positions);
+	const uint64_t end = tw_orphans_end(m, tw_deal_end(m));
 
 	if (!m->plan->traffic.delay || !may_open(m) || (last && m->rounds.number + 1 >= last))
 		return;
@@ -197,7 +197,8 @@ static void deal(struct master *m, struct tw_context *ctx)
 			if (!may_open(m))
 				return;
 			forgive(m);
-			if (!open_round(m, ctx))
+			tw_deal_look(m, ctx);
+			if (!tw_deal_enough(m) || !open_round(m, ctx))
 				return;
 		}
 		plan_ahead(m, ctx);
