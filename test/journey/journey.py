@@ -46,7 +46,7 @@ PAGE = os.path.join(ROOT, "test", "journey", "README.md")
 BEGIN, END = "<!-- journey.py -->\n", "<!-- end of journey.py -->\n"
 # changes of file; whoever makes it shorter lowers this.  Two lead to well_formed.c and back: a
 # message is checked before it changes anything.
-MOST = 35
+MOST = 37
 JOB = """
 model: {quadratic: {dimension: 64}}
 data: {source: none, samples: 64, batch: 1}
@@ -64,11 +64,11 @@ train: {epochs: 1, evaluate: 0}
 update: {rule: sgd, rate: 0.01}
 """
 WAYS = {
-    "asgd": (QUADRATIC % "" + "cluster: {workers: 1, shards: 1}\nstrategy: asgd\n", 1, 42, 21),
-    "ssgd": (QUADRATIC % "" + "cluster: {workers: 1, shards: 1}\nstrategy: ssgd\n", 1, 121, 72),
-    "ring": (QUADRATIC % "" + "cluster: {workers: 2}\nstrategy: ring\n", 2, 171, 111),
+    "asgd": (QUADRATIC % "" + "cluster: {workers: 1, shards: 1}\nstrategy: asgd\n", 1, 46, 23),
+    "ssgd": (QUADRATIC % "" + "cluster: {workers: 1, shards: 1}\nstrategy: ssgd\n", 1, 130, 77),
+    "ring": (QUADRATIC % "" + "cluster: {workers: 2}\nstrategy: ring\n", 2, 178, 114),
     "micro-batch": (QUADRATIC % ", stages: 2" + "cluster: {workers: 1, stages: 2, shards: 2}\n"
-                    "strategy: {gate: async, pipeline: {schedule: gpipe}}\n", 4, 81, 53),
+                    "strategy: {gate: async, pipeline: {schedule: gpipe}}\n", 4, 81, 52),
 }
 LEFT = 1 << 63
 ENTRY_ONLY = ("engine", "vec", "base")  # folders whose inside does not count
