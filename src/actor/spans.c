@@ -35,6 +35,8 @@ void tw_spans_clear(struct tw_spans *s)
 
 void tw_spans_release(struct tw_spans *s)
 {
+	if (!s->heap) /* zero: it was never begun */
+		return;
 	tw_spans_clear(s);
 	s->heap->put(s->heap, s->run);
 	*s = (struct tw_spans){ .heap = s->heap };

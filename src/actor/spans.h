@@ -35,7 +35,7 @@ struct tw_spans {
 };
 
 void tw_spans_init(struct tw_spans *s, struct tw_heap *heap);
-void tw_spans_release(struct tw_spans *s);
+void tw_spans_release(struct tw_spans *s); /* of zero, too */
 void tw_spans_clear(struct tw_spans *s);
 /* Add [from, to).  *twice (may be NULL) grows by the positions that were in the set already.
  * TW_NO_MEMORY leaves the set as it was. */

@@ -103,11 +103,16 @@ static void hear(struct tw_actor *a, struct tw_context *ctx, struct tw_msg *m)
 static const char gradients[] = "model: {quadratic: {dimension: 21, noise: 0.3, buffers: 3}}\n"
 				"data: {source: none, samples: 60, batch: 3}\n"
 				"update: {rate: 0.02}\n",
+		  fetched[] = "model: {quadratic: {dimension: 21}}\n"
+			      "data: {source: none, samples: 60, batch: 3, placement: on-demand}\n"
+			      "update: {rate: 0.02}\n",
 		  staged[] = "model: {quadratic: {dimension: 21, noise: 0.3, stages: 2}}\n"
 			     "data: {source: none, samples: 60, batch: 3}\n"
 			     "update: {rate: 0.02}\n",
 		  optimised[] = "model: {quadratic: {dimension: 21}}\n"
 				"data: {source: none, samples: 60, batch: 3}\n";
+
+static bool on_demand;
 
 static void run(const char *strategy, int servers, const char *more, bool disturbed,
 		char out[TW_DIGEST_TEXT])
@@ -123,7 +128,8 @@ static void run(const char *strategy, int servers, const char *more, bool distur
 		   "cluster: {workers: 4, shards: 3, servers: %d}\nstrategy: %s\n"
 		   "checkpoint: {every: 300ms}\n"
 		   "sim: {compute: {law: exponential, mean: 20ms}, latency: 1ms%s}\n",
-		   *strategy == '"'           ? optimised
+		   on_demand                  ? fetched
+		   : *strategy == '"'         ? optimised
 		   : strstr(strategy, "pipe") ? staged
 					      : gradients,
 		   *strategy == '"' ? 6 : 2, servers, strategy, more);
@@ -186,6 +192,10 @@ static void what_is_said_is_allowed_and_what_is_forbidden_ignored(void **state)
 		obeys_nobody("gpipe", SERVERS, faults[f]);
 		obeys_nobody("pipedream", SERVERS, faults[f]);
 	}
+	on_demand = true;
+	for (size_t f = 0; f < 5; f++)
+		obeys_nobody("asgd", SERVERS, faults[f]);
+	on_demand = false;
 	/* these two are rare */
 	for (uint16_t t = TW_HELLO; t < TW_GREET; t++) {
 		uint64_t forgeries = 0;

@@ -49,7 +49,8 @@ static const struct tw_option rows[] = {
 	TW_OPTION(struct options, separator, TW_TEXT, ",", NULL, 0, 0,
 		  "what is between two numbers of a line: one character, or tab"),
 	TW_OPTION(struct options, shape, TW_F64S, "[]", NULL, 1, 1e6,
-		  "of samples that are images: channels, height and width, such as [1, 28, 28]"),
+		  "of samples that are images: channels, height and width",
+		  .example = "[1, 28, 28]"),
 	TW_OPTION(struct options, first, TW_U32, "1000", "samples", 2, 1e7,
 		  "so many samples at the beginning are not learnt from: they are the test set, "
 		  "and say how values are normalised",
