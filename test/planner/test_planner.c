@@ -194,7 +194,13 @@ static void the_same_problem_gives_the_same_plan(void **state)
 	case_make(&c, 95);
 	best_of(&c, 1, &one);
 	best_of(&c, 1, &two);
-	assert_memory_equal(&one, &two, sizeof one);
+	assert_int_equal(one.stages, two.stages);
+	assert_int_equal(one.cells, two.cells);
+	assert_memory_equal(one.cut, two.cut, (one.stages + 1) * sizeof *one.cut);
+	assert_memory_equal(one.lanes, two.lanes, one.stages * sizeof *one.lanes);
+	assert_memory_equal(one.node, two.node, one.cells * sizeof *one.node);
+	assert_int_equal(one.recompute, two.recompute);
+	assert_true(one.estimate == two.estimate && one.seconds == two.seconds);
 }
 
 /* Equal work, no transfers: as many stages, or lanes, as machines are as fast as machines are. */

@@ -31,8 +31,13 @@ static enum tw_status whole_file(const struct tw_table_files *f, const struct tw
 	tw_input_listen(in, site->listener);
 	st = tw_input_all(in, text, bytes, why);
 	tw_input_close(in);
-	if (st == TW_OK && f->convert)
-		st = f->convert(site->heap, f->options, name, text, bytes, why);
+	if (st != TW_OK || !f->convert)
+		return st;
+	st = f->convert(site->heap, f->options, name, text, bytes, why);
+	if (st != TW_OK) {
+		site->heap->put(site->heap, *text);
+		*text = NULL;
+	}
 	return st;
 }
 

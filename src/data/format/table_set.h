@@ -66,7 +66,8 @@ struct tw_table_files {
 	bool header_is_no_line; /* the first line of the file is the first row behind it */
 	bool series; /* the table that `convert` makes is one of series (series_rows.h) */
 	/* From the file's text to that of a table, with a zero byte behind it: memory of the heap
-	 * takes the place of *text.  NULL: it is one. */
+	 * takes the place of *text, which is the caller's, or NULL, if it fails, too.  NULL: it
+	 * is one. */
 	enum tw_status (*convert)(struct tw_heap *heap, const struct tw_table_options *options,
 				  const char *name, char **text, size_t *bytes,
 				  struct tw_error *why);
