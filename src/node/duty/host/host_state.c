@@ -160,6 +160,8 @@ void tw_host_shard_hosted(struct master *m, struct tw_context *ctx, const struct
 		return;
 	}
 	tw_shard_put(m, i, SHARD_HOSTED);
+	if (!i->host) /* it has made no room for another part */
+		return;
 	tw_block_drop(i->host);
 	i->host = NULL;
 	tw_host_read_next(m, ctx);
